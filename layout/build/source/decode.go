@@ -1,0 +1,94 @@
+package source
+
+// Decoding of element bytes: ids of four widths in both byte orders, and the
+// byte order of rows.
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// decodeIDs fills out with elements of type d, the first at byte at of data, each
+// stride bytes after the one before. It returns the index of the first value that
+// is no id (left in out: negative, or a uint64 past 2^63-1 seen as negative), or -1.
+func decodeIDs(out []int64, data []byte, at, stride int64, d layout.DType, big bool) int {
+	var sign int64
+	switch {
+	case d == layout.Int64 || d == layout.Uint64:
+		if stride == 8 && !big {
+			b := data[at : at+8*int64(len(out))]
+			for i := range out {
+				v := int64(binary.LittleEndian.Uint64(b[8*i:]))
+				out[i] = v
+				sign |= v
+			}
+			break
+		}
+		for i := range out {
+			v := binary.LittleEndian.Uint64(data[at:])
+			if big {
+				v = bits.ReverseBytes64(v)
+			}
+			out[i] = int64(v)
+			sign |= int64(v)
+			at += stride
+		}
+	case d == layout.Int32 || d == layout.Uint32:
+		signed := d == layout.Int32
+		for i := range out {
+			w := binary.LittleEndian.Uint32(data[at:])
+			if big {
+				w = bits.ReverseBytes32(w)
+			}
+			v := int64(w)
+			if signed {
+				v = int64(int32(w))
+			}
+			out[i] = v
+			sign |= v
+			at += stride
+		}
+	default:
+		panic("source: decodeIDs of " + d.String())
+	}
+	if sign >= 0 {
+		return -1
+	}
+	for i, v := range out {
+		if v < 0 {
+			return i
+		}
+	}
+	panic("source: sign bit without a negative value")
+}
+
+// idError says why the value at index is no id.
+func idError(name string, index, v int64, d layout.DType) error {
+	if d == layout.Uint64 {
+		return indexError(name, index, "id %d is too large; ids are below 2^63", uint64(v))
+	}
+	return indexError(name, index, "negative id %d; ids are 0 or more", v)
+}
+
+// swapBytes reverses the bytes of every element of size bytes.
+func swapBytes(b []byte, size int) {
+	switch size {
+	case 1:
+	case 2:
+		for ; len(b) >= 2; b = b[2:] {
+			b[0], b[1] = b[1], b[0]
+		}
+	case 4:
+		for ; len(b) >= 4; b = b[4:] {
+			binary.LittleEndian.PutUint32(b, binary.BigEndian.Uint32(b))
+		}
+	case 8:
+		for ; len(b) >= 8; b = b[8:] {
+			binary.LittleEndian.PutUint64(b, binary.BigEndian.Uint64(b))
+		}
+	default:
+		panic("source: element size")
+	}
+}
