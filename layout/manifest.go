@@ -1,0 +1,342 @@
+package layout
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"strings"
+)
+
+// Limits of the format.
+const (
+	Version          = 1       // this program writes and reads version 1
+	PageSize         = 4096    // unit of checksums and of direct I/O
+	MinBlockSize     = 4 << 10 // bytes; a block is the unit of I/O
+	MaxBlockSize     = 64 << 20
+	DefaultBlockSize = 1 << 20
+	MaxNodes         = 1 << 40 // nodes of a store
+	MaxEdges         = 1 << 40
+	MaxSections      = 1 << 12
+	MaxRowBytes      = 16 << 20 // bytes of one row of an array
+	maxBody          = 16 << 20 // bytes of the manifest's JSON body
+)
+
+// Names of the files that every store has.
+const (
+	ManifestFile = "MANIFEST"
+	ChecksumFile = "CHECKSUMS"
+)
+
+const magic = "goagnes\n"
+
+// Names of the sections that this version writes. Named arrays of nodes are
+// "node." + name, of edges "edge." + name, node sets "split." + name.
+const (
+	SectionGraph    = "graph"          // graph blocks
+	SectionIndex    = "graph.index"    // object index table: one entry a block and one at the end
+	SectionEdgeID   = "edge.id"        // edge id by CSC position
+	SectionOriginal = "node.original"  // internal id -> original id; absent where order is "original"
+	SectionInternal = "node.internal"  // original id -> internal id; absent where order is "original"
+	SectionDegree   = "node.in_degree" // in-degree by internal id
+	SectionX        = "node.x"         // features by internal id
+	SectionY        = "node.y"         // labels by internal id
+	SectionIDs      = "ids"            // ascending source ids by original id, where ids were ranked
+	SplitPrefix     = "split."         // original ids of a split, in the given order
+	NodePrefix      = "node."
+	EdgePrefix      = "edge."
+)
+
+// SectionKind says how a section's bytes are to be read.
+type SectionKind string
+
+// The kinds of section.
+const (
+	KindGraph SectionKind = "graph" // graph blocks of BlockSize bytes
+	KindIndex SectionKind = "index" // IndexEntry array
+	KindArray SectionKind = "array" // rows at a fixed stride
+)
+
+// Section is one named part of a store, a file of its own.
+type Section struct {
+	Name     string      `json:"name"`
+	Kind     SectionKind `json:"kind"`
+	Required bool        `json:"required"` // a reader that does not know the name must refuse the store
+	File     string      `json:"file"`
+	Bytes    int64       `json:"bytes"` // meaningful bytes; the file is padded with zeros to a whole page
+
+	// Of arrays only.
+	DType    string  `json:"dtype,omitempty"`
+	Rows     int64   `json:"rows,omitempty"`
+	RowShape []int64 `json:"row_shape,omitempty"` // shape of one row, empty for a scalar
+
+	ChecksumOffset int64  `json:"checksum_offset"` // byte offset of its tables in the checksum file, a multiple of PageSize
+	RootCRC        uint32 `json:"root_crc"`        // CRC32C of its root table
+}
+
+// FileBytes returns the size of the section's file.
+func (s *Section) FileBytes() int64 { return roundUp(s.Bytes, PageSize) }
+
+// Type returns the element type of an array section.
+func (s *Section) Type() DType { d, _ := ParseDType(s.DType); return d }
+
+// RowElements returns the number of elements in a row: the product of RowShape.
+func (s *Section) RowElements() int64 {
+	n := int64(1)
+	for _, d := range s.RowShape {
+		n *= d
+	}
+	return n
+}
+
+// Stride returns the bytes from one row to the next.
+func (s *Section) Stride() int64 { return s.RowElements() * int64(s.Type().Size()) }
+
+// Settings are the choices that shape a store's bytes and enter its build id.
+type Settings struct {
+	Order     string `json:"order"`      // node order used: "original", "degree"
+	BlockSize int64  `json:"block_size"` // bytes
+	IDs       string `json:"ids"`        // "dense", or "rank" where sparse source ids were ranked
+}
+
+// Manifest describes a store: counts, settings and sections.
+type Manifest struct {
+	NumNodes   int64     `json:"num_nodes"`
+	NumEdges   int64     `json:"num_edges"`
+	NumClasses int64     `json:"num_classes"` // largest label + 1, 0 without labels
+	Settings   Settings  `json:"settings"`
+	Sections   []Section `json:"sections"`
+
+	ID     BuildID         `json:"-"` // in the header
+	Source json.RawMessage `json:"-"` // what was read to build the store, for people; not part of the build id
+}
+
+// Section returns the section of that name, nil when there is none.
+func (m *Manifest) Section(name string) *Section {
+	for i := range m.Sections {
+		if m.Sections[i].Name == name {
+			return &m.Sections[i]
+		}
+	}
+	return nil
+}
+
+// NodeBits returns the bits of one neighbour id in a graph block: enough for
+// num_nodes-1, at least 8.
+func NodeBits(numNodes int64) int {
+	return max(8, bits.Len64(uint64(max(numNodes-1, 0))))
+}
+
+// IDType returns the element type of arrays that hold ids below n: uint32
+// while they fit, else uint64.
+func IDType(n int64) DType {
+	if n <= 1<<32 {
+		return Uint32
+	}
+	return Uint64
+}
+
+// ComputeID sets m.ID from the settings, the sections and their plain page
+// checksums: plain(i) must write the unsalted CRC32C of every page of section
+// i, in order, as little-endian words.
+func (m *Manifest) ComputeID(plain func(section int, write func([]byte)) error) error {
+	h := sha256.New()
+	head := *m
+	head.Sections = make([]Section, len(m.Sections))
+	for i, s := range m.Sections {
+		s.RootCRC = 0 // depends on the id itself
+		head.Sections[i] = s
+	}
+	b, err := json.Marshal(&head)
+	if err != nil {
+		panic("layout: a manifest cannot be marshalled: " + err.Error())
+	}
+	h.Write(b)
+	for i := range m.Sections {
+		if err := plain(i, func(b []byte) { h.Write(b) }); err != nil {
+			return err
+		}
+	}
+	copy(m.ID[:], h.Sum(nil))
+	return nil
+}
+
+// Encode returns the bytes of the manifest file.
+func (m *Manifest) Encode() ([]byte, error) {
+	if err := m.validate(); err != nil {
+		return nil, err
+	}
+	body, err := json.MarshalIndent(m, "", " ")
+	if err != nil {
+		panic("layout: a manifest cannot be marshalled: " + err.Error())
+	}
+	source := m.Source
+	if len(source) == 0 {
+		source = json.RawMessage("{}")
+	}
+	padded := roundUp(int64(len(body)), PageSize)
+	tail := roundUp(8+int64(len(source)), PageSize)
+	b := make([]byte, PageSize+padded+tail)
+	copy(b[PageSize:], body)
+	t := b[PageSize+padded:]
+	binary.LittleEndian.PutUint32(t[4:], uint32(len(source)))
+	copy(t[8:], source)
+	binary.LittleEndian.PutUint32(t, CRC(t[4:]))
+	h := b[:PageSize]
+	copy(h, magic)
+	binary.LittleEndian.PutUint32(h[8:], Version)
+	binary.LittleEndian.PutUint32(h[12:], PageSize)
+	binary.LittleEndian.PutUint64(h[16:], uint64(len(body)))
+	copy(h[24:40], m.ID[:])
+	binary.LittleEndian.PutUint32(h[40:], CRC(b[PageSize:PageSize+padded]))
+	binary.LittleEndian.PutUint32(h[PageSize-4:], CRC(h[:PageSize-4]))
+	return b, nil
+}
+
+// MaxManifest is the largest manifest file that DecodeManifest accepts, in bytes.
+const MaxManifest = PageSize + maxBody + maxBody
+
+// DecodeManifest reads the manifest file's bytes b, checking magic, version,
+// checksums, limits and known sections in that order.
+func DecodeManifest(b []byte) (*Manifest, error) {
+	if len(b) < len(magic) || string(b[:len(magic)]) != magic {
+		return nil, Errorf(NotAStore, ManifestFile, "the file does not begin with goagnes' magic: not a store, or overwritten")
+	}
+	if len(b) < PageSize {
+		return nil, Errorf(Checksum, ManifestFile, "truncated to %d bytes: rebuild the store", len(b))
+	}
+	if v := binary.LittleEndian.Uint32(b[8:]); v == 0 || v > Version {
+		return nil, Errorf(Newer, ManifestFile, "format version %d, this program reads up to %d: use a newer goagnes", v, Version)
+	}
+	h := b[:PageSize]
+	if binary.LittleEndian.Uint32(h[PageSize-4:]) != CRC(h[:PageSize-4]) {
+		return nil, &Error{Kind: Checksum, File: ManifestFile, Offset: 0, Block: -1, Msg: "the header's checksum does not match: rebuild the store"}
+	}
+	if p := binary.LittleEndian.Uint32(h[12:]); p != PageSize {
+		return nil, Errorf(Limits, ManifestFile, "page size %d, only %d is defined", p, PageSize)
+	}
+	n := binary.LittleEndian.Uint64(h[16:])
+	if n > maxBody {
+		return nil, Errorf(Limits, ManifestFile, "a body of %d bytes, at most %d are allowed", n, maxBody)
+	}
+	padded := roundUp(int64(n), PageSize)
+	if int64(len(b)) < PageSize+padded+PageSize {
+		return nil, Errorf(Checksum, ManifestFile, "truncated to %d bytes: rebuild the store", len(b))
+	}
+	body := b[PageSize : PageSize+padded]
+	if CRC(body) != binary.LittleEndian.Uint32(h[40:]) {
+		return nil, &Error{Kind: Checksum, File: ManifestFile, Offset: PageSize, Block: -1, Msg: "the body's checksum does not match: rebuild the store"}
+	}
+	tail := b[PageSize+padded:]
+	ln := binary.LittleEndian.Uint32(tail[4:])
+	if int64(ln) > int64(len(tail))-8 || binary.LittleEndian.Uint32(tail) != CRC(tail[4:]) || roundUp(int64(ln)+8, PageSize) != int64(len(tail)) {
+		return nil, &Error{Kind: Checksum, File: ManifestFile, Offset: PageSize + padded, Block: -1, Msg: "the source record's checksum does not match: rebuild the store"}
+	}
+	m := &Manifest{}
+	d := json.NewDecoder(bytes.NewReader(body[:n]))
+	d.DisallowUnknownFields()
+	if err := d.Decode(m); err != nil {
+		return nil, Errorf(Corrupt, ManifestFile, "the body is not readable: %v", err)
+	}
+	copy(m.ID[:], h[24:40])
+	m.Source = append(json.RawMessage(nil), tail[8:8+ln]...)
+	if err := m.validate(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// knownSection reports whether this version reads a section of that name.
+func knownSection(name string) bool {
+	return name == SectionGraph || name == SectionIndex || name == SectionIDs ||
+		strings.HasPrefix(name, NodePrefix) || strings.HasPrefix(name, EdgePrefix) || strings.HasPrefix(name, SplitPrefix)
+}
+
+func (m *Manifest) validate() error {
+	bad := func(format string, a ...any) error { return Errorf(Limits, ManifestFile, format, a...) }
+	if m.NumNodes < 0 || m.NumNodes > MaxNodes || m.NumEdges < 0 || m.NumEdges > MaxEdges {
+		return bad("%d nodes and %d edges, at most %d and %d are allowed", m.NumNodes, m.NumEdges, int64(MaxNodes), int64(MaxEdges))
+	}
+	if m.NumClasses < 0 || m.NumClasses > MaxNodes {
+		return bad("%d classes", m.NumClasses)
+	}
+	if bs := m.Settings.BlockSize; bs < MinBlockSize || bs > MaxBlockSize || bs&(bs-1) != 0 {
+		return bad("block size %d, it must be a power of two from %d to %d", bs, MinBlockSize, MaxBlockSize)
+	}
+	if len(m.Sections) > MaxSections {
+		return bad("%d sections, at most %d are allowed", len(m.Sections), MaxSections)
+	}
+	seen, files := map[string]bool{}, map[string]bool{ManifestFile: true, ChecksumFile: true}
+	for i := range m.Sections {
+		s := &m.Sections[i]
+		if seen[s.Name] {
+			return bad("section %q twice", s.Name)
+		}
+		seen[s.Name] = true
+		if s.Required && !knownSection(s.Name) {
+			return Errorf(Unsupported, ManifestFile, "required section %q is not known to this program: use a newer goagnes", s.Name)
+		}
+		if s.File == "" || strings.ContainsAny(s.File, "/\\\x00") || s.File[0] == '.' || len(s.File) > 200 || files[s.File] {
+			return bad("section %q has the file name %q", s.Name, s.File)
+		}
+		files[s.File] = true
+		if s.Bytes < 0 || s.Bytes > 1<<60 || s.ChecksumOffset < 0 || s.ChecksumOffset > 1<<60 || s.ChecksumOffset%PageSize != 0 {
+			return bad("section %q has %d bytes, checksums at %d", s.Name, s.Bytes, s.ChecksumOffset)
+		}
+		if err := m.validateKind(s); err != nil {
+			return err
+		}
+	}
+	for _, need := range []string{SectionGraph, SectionIndex} {
+		if !seen[need] {
+			return Errorf(Corrupt, ManifestFile, "section %q is missing", need)
+		}
+	}
+	return nil
+}
+
+func (m *Manifest) validateKind(s *Section) error {
+	bad := func(format string, a ...any) error {
+		return Errorf(Limits, ManifestFile, "section %q: %s", s.Name, fmt.Sprintf(format, a...))
+	}
+	switch s.Kind {
+	case KindGraph:
+		if s.Bytes%m.Settings.BlockSize != 0 {
+			return bad("%d bytes are no whole number of blocks", s.Bytes)
+		}
+	case KindIndex:
+		if s.Bytes%IndexEntryBytes != 0 || s.Bytes == 0 {
+			return bad("%d bytes are no whole number of entries", s.Bytes)
+		}
+	case KindArray:
+		if _, err := ParseDType(s.DType); err != nil {
+			return Errorf(Unsupported, ManifestFile, "section %q has the dtype %q, unknown to this program", s.Name, s.DType)
+		}
+		if len(s.RowShape) > 32 {
+			return bad("%d dimensions", len(s.RowShape))
+		}
+		n := int64(s.Type().Size())
+		for _, d := range s.RowShape {
+			if d < 0 || d > MaxRowBytes || n*d > MaxRowBytes {
+				return bad("row shape %v, a row has at most %d bytes", s.RowShape, MaxRowBytes)
+			}
+			n *= d
+		}
+		if s.Rows < 0 || s.Rows > MaxEdges || s.Bytes != s.Rows*n {
+			return bad("%d rows of %d bytes do not make %d bytes", s.Rows, n, s.Bytes)
+		}
+		switch {
+		case strings.HasPrefix(s.Name, NodePrefix) && s.Rows != m.NumNodes:
+			return bad("%d rows for %d nodes", s.Rows, m.NumNodes)
+		case strings.HasPrefix(s.Name, EdgePrefix) && s.Rows != m.NumEdges:
+			return bad("%d rows for %d edges", s.Rows, m.NumEdges)
+		}
+	default:
+		if s.Required {
+			return Errorf(Unsupported, ManifestFile, "section %q has the kind %q, unknown to this program", s.Name, s.Kind)
+		}
+	}
+	return nil
+}
