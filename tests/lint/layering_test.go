@@ -1,0 +1,127 @@
+// The layering: arrows point down only.
+//
+//	python/goagnes → capi → goagnes → goagnes/train, goagnes/nn, goagnes/operation
+//	                                → goagnes/memory → goagnes/storage → layout
+//	                goagnes → layout/build → goagnes/memory, goagnes/storage, layout
+//	                          goagnes/train, goagnes/nn, goagnes/operation → kernels
+package lint
+
+import (
+	"strings"
+	"testing"
+)
+
+// layers names, for each folder, the folders whose packages it may import.
+// A folder covers what lies inside it unless a longer entry does; a package
+// may always import its own folder's entry. Tests may import anything.
+var layers = map[string][]string{
+	"layout":                 {},
+	"layout/npy":             {"layout"},
+	"layout/build/source":    {"layout", "layout/npy"},
+	"layout/build/synthetic": {"layout", "layout/npy", "layout/build/source"},
+	"layout/build":           {"layout", "layout/npy", "layout/build/source", "goagnes/memory", "goagnes/storage"},
+	"kernels":                {},
+	"goagnes/storage":        {"layout"},
+	"goagnes/memory":         {"layout", "goagnes/storage"},
+	"goagnes/operation":      {"layout", "goagnes/storage", "goagnes/memory", "kernels"},
+	"goagnes/nn":             {"layout", "layout/npy", "kernels"},
+	"goagnes/train":          {"layout", "layout/npy", "kernels", "goagnes/nn"},
+	"goagnes": {"layout", "layout/npy", "layout/build", "layout/build/source", "layout/build/synthetic", "kernels",
+		"goagnes/storage", "goagnes/memory", "goagnes/operation", "goagnes/nn", "goagnes/train"},
+	"capi":        {"layout", "goagnes/memory", "goagnes"},
+	"goagnes/cmd": {"goagnes"},
+	"tests":       {},
+}
+
+// layerOf returns the longest entry of the table that covers a folder.
+func layerOf(dir string) (string, bool) {
+	for d := dir; d != "." && d != ""; {
+		if _, ok := layers[d]; ok {
+			return d, true
+		}
+		cut := strings.LastIndexByte(d, '/')
+		if cut < 0 {
+			break
+		}
+		d = d[:cut]
+	}
+	return "", false
+}
+
+func TestLayering(t *testing.T) {
+	set, list := sources(t)
+	for _, s := range list {
+		if s.test() || strings.HasPrefix(s.dir, "_") {
+			continue
+		}
+		from, ok := layerOf(s.dir)
+		if !ok {
+			t.Errorf("%s: folder %s has no layer: add it to the table in tests/lint/layering_test.go, with the folders it may import", s.name, s.dir)
+			continue
+		}
+		for _, spec := range s.file.Imports {
+			importPath := strings.Trim(spec.Path.Value, `"`)
+			dir, ours := strings.CutPrefix(importPath, modulePath+"/")
+			if !ours {
+				continue
+			}
+			to, ok := layerOf(dir)
+			if !ok {
+				t.Errorf("%s imports %s, which has no layer: add it to the table", place(t, set, spec.Pos()), dir)
+				continue
+			}
+			if to != from && !contains(layers[from], to) {
+				t.Errorf("%s: %s may not import %s: arrows point down only; have the lower package declare a small interface that the upper one implements, or move the code",
+					place(t, set, spec.Pos()), s.dir, dir)
+			}
+		}
+	}
+}
+
+// TestLayersPointDown checks the table itself: no cycle, no unknown name.
+func TestLayersPointDown(t *testing.T) {
+	const visiting, done = 1, 2
+	state := map[string]int{}
+	var visit func(name string, trail []string)
+	visit = func(name string, trail []string) {
+		switch {
+		case state[name] == visiting:
+			t.Fatalf("layers form a cycle: %s", strings.Join(append(trail, name), " → "))
+		case state[name] == done:
+			return
+		}
+		targets, ok := layers[name]
+		if !ok {
+			t.Fatalf("layer %q is allowed but not in the table (%s)", name, strings.Join(trail, " → "))
+		}
+		state[name] = visiting
+		for _, target := range targets {
+			visit(target, append(trail, name))
+		}
+		state[name] = done
+	}
+	for name := range layers {
+		visit(name, nil)
+	}
+}
+
+// TestCgoFolders keeps C where it pays: the kernels and the Python boundary.
+func TestCgoFolders(t *testing.T) {
+	set, list := sources(t)
+	for _, s := range list {
+		for _, spec := range s.file.Imports {
+			if spec.Path.Value == `"C"` && !under(s.dir, "kernels", "capi") {
+				t.Errorf("%s: cgo belongs in kernels (computation) and capi (the Python boundary) only", place(t, set, spec.Pos()))
+			}
+		}
+	}
+}
+
+func contains(list []string, name string) bool {
+	for _, entry := range list {
+		if entry == name {
+			return true
+		}
+	}
+	return false
+}

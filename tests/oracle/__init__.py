@@ -1,0 +1,1 @@
+"""An independent implementation of docs/sampling.md, for tests."""
