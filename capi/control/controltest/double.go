@@ -1,0 +1,275 @@
+// Package controltest is a synthetic engine for tests of the control plane and
+// of the Python binding: it fills slabs with known values, and waits, fails and
+// panics where it is told to.
+//
+// It is linked into the shared library only with the build tag goagnes_testing.
+package controltest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goagnes/goagnes/capi/control"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// Fault is an error with a class of the test's choosing.
+type Fault struct{ Kind, Message string }
+
+func (f *Fault) Error() string { return f.Message }
+
+// Class returns the class.
+func (f *Fault) Class() string { return f.Kind }
+
+// Mapped counts the slabs that the double has mapped and not yet unmapped in Go.
+var Mapped atomic.Int64
+
+// Engine is the double. The zero value is ready.
+type Engine struct{}
+
+// Open opens any path; a path "missing" fails with class "store".
+func (Engine) Open(path string, _ json.RawMessage) (control.Store, error) {
+	switch path {
+	case "missing":
+		return nil, &Fault{"store", "missing: no such store"}
+	case "slow":
+		time.Sleep(time.Second)
+	}
+	return &Store{path: path}, nil
+}
+
+// Run knows the kinds "sleep" (until cancelled, or for {"millis": n}), "panic",
+// "fail" ({"class": …, "message": …}), "echo" (returns the request) and "ignore"
+// (sleeps for {"millis": n} whatever happens).
+func (Engine) Run(ctx context.Context, kind string, _ control.Store, request json.RawMessage, report control.Progress) (any, error) {
+	var r struct {
+		Millis  int64  `json:"millis"`
+		Class   string `json:"class"`
+		Message string `json:"message"`
+	}
+	if err := json.Unmarshal(request, &r); err != nil {
+		return nil, &Fault{"usage", err.Error()}
+	}
+	switch kind {
+	case "sleep":
+		if r.Millis == 0 {
+			r.Millis = math.MaxInt32
+		}
+		for i := int64(0); i < r.Millis; i += 10 {
+			report("sleep", i, r.Millis)
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		return map[string]any{"slept": r.Millis}, nil
+	case "ignore":
+		time.Sleep(time.Duration(r.Millis) * time.Millisecond)
+		return nil, nil
+	case "panic":
+		panic("double: asked to")
+	case "fail":
+		return nil, &Fault{r.Class, r.Message}
+	case "echo":
+		return request, nil
+	case "unmarshalable":
+		return math.NaN(), nil
+	}
+	return nil, &Fault{"usage", fmt.Sprintf("no work is named %q", kind)}
+}
+
+// Store is the double's store; it counts its closings.
+type Store struct {
+	path   string
+	Closed atomic.Int64
+}
+
+// Info returns the path.
+func (s *Store) Info() any { return map[string]any{"path": s.path, "closed": s.Closed.Load()} }
+
+// Close fails when the store was closed before.
+func (s *Store) Close() error {
+	if s.Closed.Add(1) > 1 {
+		return errors.New("double: a store was closed twice")
+	}
+	return nil
+}
+
+// settings are what a loader's request may say. Minibatch numbers count from 0;
+// -1 means never.
+type settings struct {
+	Batches  int64  `json:"batches"`
+	Nodes    int64  `json:"nodes"`
+	Features int64  `json:"features"`
+	DType    string `json:"dtype"` // of x
+	Delay    int64  `json:"delay"` // milliseconds before each minibatch
+	BlockAt  int64  `json:"block_at"`
+	FailAt   int64  `json:"fail_at"`
+	PanicAt  int64  `json:"panic_at"`
+	Pooled   bool   `json:"pooled"` // keep one reference to each slab until Close
+}
+
+// NewLoader returns a loader of synthetic minibatches.
+func (s *Store) NewLoader(request json.RawMessage) (control.Loader, error) {
+	set := settings{Batches: 4, Nodes: 5, Features: 3, DType: "float32", BlockAt: -1, FailAt: -1, PanicAt: -1}
+	if err := json.Unmarshal(request, &set); err != nil {
+		return nil, &Fault{"usage", err.Error()}
+	}
+	dtype, err := layout.ParseDType(set.DType)
+	if err != nil {
+		return nil, &Fault{"usage", err.Error()}
+	}
+	return &Loader{settings: set, dtype: dtype, epoch: -1}, nil
+}
+
+// Loader is the double's loader.
+type Loader struct {
+	settings
+	dtype  layout.DType
+	epoch  int64
+	next   int64
+	closed atomic.Bool
+	pool   []unsafe.Pointer
+}
+
+// SetEpoch sets the number of the next epoch.
+func (l *Loader) SetEpoch(epoch uint32) { l.epoch = int64(epoch) - 1 }
+
+// Start begins an epoch.
+func (l *Loader) Start(context.Context) error {
+	l.epoch++
+	l.next = 0
+	return nil
+}
+
+// Describe returns the settings for every kind.
+func (l *Loader) Describe(kind string) (any, error) {
+	switch kind {
+	case "settings", "stats", "explain":
+		return map[string]any{"kind": kind, "batches": l.Batches}, nil
+	}
+	return nil, &Fault{"usage", fmt.Sprintf("a loader has no %q", kind)}
+}
+
+// Close drops the pool's references.
+func (l *Loader) Close() error {
+	if l.closed.Swap(true) {
+		return errors.New("double: a loader was closed twice")
+	}
+	for _, base := range l.pool {
+		release(base)
+	}
+	return nil
+}
+
+// Next fills a fresh slab: x is full of the minibatch's number (y of the epoch's),
+// n_id counts up, edge_index is the path 1→0, 2→1, …
+func (l *Loader) Next(ctx context.Context) (*control.Batch, error) {
+	i := l.next
+	if i >= l.Batches {
+		return nil, io.EOF
+	}
+	wait := time.Duration(l.Delay) * time.Millisecond
+	if i == l.BlockAt {
+		wait = time.Hour
+	}
+	if wait > 0 {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+		}
+	}
+	l.next++
+	switch i {
+	case l.FailAt:
+		return nil, &Fault{"io", "double: minibatch failed"}
+	case l.PanicAt:
+		panic("double: minibatch panicked")
+	}
+	n, edges := l.Nodes, max(l.Nodes-1, 0)
+	shapes := []control.Array{
+		{Name: "x", DType: l.dtype, Shape: []int64{n, l.Features}},
+		{Name: "y", DType: layout.Int64, Shape: []int64{n}},
+		{Name: "n_id", DType: layout.Int64, Shape: []int64{n}},
+		{Name: "edge_index", DType: layout.Int64, Shape: []int64{2, edges}},
+	}
+	b := &control.Batch{Index: i, BatchSize: min(n, 1), NumNodes: n, NumEdges: edges,
+		SampledNodes: []int64{min(n, 1), max(n-1, 0)}, SampledEdges: []int64{edges}}
+	b.Slab = allocate(shapes)
+	b.Release = func() { release(b.Slab) }
+	b.Arrays = shapes
+	if l.Pooled {
+		atomic.AddInt32((*int32)(b.Slab), 1)
+		l.pool = append(l.pool, b.Slab)
+	}
+	x := unsafe.Slice((*byte)(shapes[0].Pointer), n*l.Features*int64(l.dtype.Size()))
+	switch l.dtype {
+	case layout.Float32:
+		for j := range n * l.Features {
+			*(*float32)(unsafe.Pointer(&x[4*j])) = float32(i)
+		}
+	default:
+		for j := range x {
+			x[j] = byte(i)
+		}
+	}
+	y, ids := unsafe.Slice((*int64)(shapes[1].Pointer), n), unsafe.Slice((*int64)(shapes[2].Pointer), n)
+	edge := unsafe.Slice((*int64)(shapes[3].Pointer), 2*edges)
+	for j := range n {
+		y[j], ids[j] = l.epoch, j
+		if j < edges {
+			edge[j], edge[edges+j] = j+1, j
+		}
+	}
+	return b, nil
+}
+
+// allocate maps one slab with one reference for all arrays and sets their pointers.
+func allocate(arrays []control.Array) unsafe.Pointer {
+	length := int64(64)
+	offsets := make([]int64, len(arrays))
+	for i, a := range arrays {
+		bytes := int64(a.DType.Size())
+		for _, n := range a.Shape {
+			bytes *= n
+		}
+		offsets[i] = length
+		length += (bytes + 63) &^ 63
+	}
+	length = (length + 4095) &^ 4095
+	mapping, err := unix.Mmap(-1, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		panic(fmt.Sprintf("controltest: mmap of %d bytes: %v", length, err))
+	}
+	base := unsafe.Pointer(&mapping[0])
+	*(*int32)(base) = 1
+	*(*uint64)(unsafe.Add(base, 8)) = uint64(length)
+	for i := range arrays {
+		// An empty array may end the mapping; its pointer is not followed.
+		arrays[i].Pointer = unsafe.Add(base, min(offsets[i], length-64))
+	}
+	Mapped.Add(1)
+	return base
+}
+
+// release drops one reference in Go as slab.c does in C.
+func release(base unsafe.Pointer) {
+	length := *(*uint64)(unsafe.Add(base, 8))
+	if atomic.AddInt32((*int32)(base), -1) == 0 {
+		Mapped.Add(-1)
+		if err := unix.MunmapPtr(base, uintptr(length)); err != nil {
+			panic(fmt.Sprintf("controltest: munmap: %v", err))
+		}
+	}
+}
