@@ -68,13 +68,13 @@ type GraphBlock struct {
 	Edges     int    // neighbour ids in this block
 	FirstNode uint64 // internal id of the first object
 	FirstEdge uint64 // CSC position of the first neighbour id
-	Degree    uint64 // of a hub: all its edges, over all its pieces
 	nodeBits  uint
 	mask      uint64
 	ends      []byte // uint32 end of each object, counted in ids
 	originals []byte
 	wide      bool // originals are 8 bytes each
 	packed    []byte
+	payload   int // byte offset of packed in the block
 }
 
 // ParseGraphBlock reads the header and table of the graph block b, which must
@@ -132,13 +132,33 @@ func ParseGraphBlock(b []byte, nodeBits int, at, next IndexEntry) (GraphBlock, e
 			return g, fmt.Errorf("a hub's piece of %d objects, ids at byte %d", g.Count, payload)
 		}
 		g.wide = true
-		g.Degree = binary.LittleEndian.Uint64(b[graphHeader:])
 		g.originals = b[graphHeader+8 : graphHeader+16]
 	default:
 		return g, fmt.Errorf("unknown kind of block %d", b[0])
 	}
-	g.packed = b[payload:]
+	g.packed, g.payload = b[payload:], payload
 	return g, nil
+}
+
+// HubHead is the head of a hub's first piece.
+type HubHead struct {
+	Degree   uint64 // edges of the hub, over all its pieces
+	Original uint64 // original id of the hub
+}
+
+// ParseHubHead reads a hub's head from the first page of its first piece,
+// which fills a block of blockSize bytes, and compares it with the block's
+// entries of the object index table.
+func ParseHubHead(page []byte, blockSize int64, nodeBits int, at, next IndexEntry) (HubHead, error) {
+	if page[0] != blockHub || int(page[1]) != nodeBits {
+		return HubHead{}, fmt.Errorf("a block of kind %d with ids of %d bits where a hub with ids of %d bits is due", page[0], page[1], nodeBits)
+	}
+	node, edge, n := binary.LittleEndian.Uint64(page[8:]), binary.LittleEndian.Uint64(page[16:]), binary.LittleEndian.Uint32(page[24:])
+	if node != at.FirstNode || edge != at.FirstEdge || uint64(n) != next.FirstEdge-at.FirstEdge || int64(n) > HubCapacity(blockSize, nodeBits) {
+		return HubHead{}, fmt.Errorf("a piece of node %d at position %d with %d ids; the object index table says node %d, positions %d to %d",
+			node, edge, n, at.FirstNode, at.FirstEdge, next.FirstEdge)
+	}
+	return HubHead{binary.LittleEndian.Uint64(page[graphHeader:]), binary.LittleEndian.Uint64(page[graphHeader+8:])}, nil
 }
 
 // Object returns the range of ids, counted within the block, of object i.
@@ -162,6 +182,9 @@ func (g *GraphBlock) Neighbor(i int) uint64 {
 	bit := uint(i) * g.nodeBits
 	return binary.LittleEndian.Uint64(g.packed[bit>>3:]) >> (bit & 7) & g.mask
 }
+
+// Offset returns the byte offset within the block of neighbour id number i.
+func (g *GraphBlock) Offset(i int) int { return g.payload + i*int(g.nodeBits)>>3 }
 
 // GraphEncoder writes objects in ascending internal id into graph blocks.
 type GraphEncoder struct {

@@ -90,8 +90,9 @@ func check(t *testing.T, numNodes, blockSize int64, objects []object, blocks [][
 		if g.Hub {
 			hubs++
 			o := objects[node]
-			if g.Degree != uint64(len(o.ids)) || g.Original(0) != o.original {
-				t.Fatalf("hub %d: degree %d of %d, original %d of %d", node, g.Degree, len(o.ids), g.Original(0), o.original)
+			head, err := ParseHubHead(blocks[b][:PageSize], blockSize, bits, index[b], index[b+1])
+			if err != nil || head != (HubHead{uint64(len(o.ids)), o.original}) || g.Original(0) != o.original {
+				t.Fatalf("hub %d: head %+v, %v; want degree %d, original %d", node, head, err, len(o.ids), o.original)
 			}
 			first := b
 			for ; index[b+1].FirstNode == uint64(node); b++ { // to the hub's last piece

@@ -5,6 +5,8 @@ package source
 
 import (
 	"encoding/binary"
+	"fmt"
+	"math"
 	"math/bits"
 
 	"github.com/goagnes/goagnes/layout"
@@ -91,4 +93,18 @@ func swapBytes(b []byte, size int) {
 	default:
 		panic("source: element size")
 	}
+}
+
+// valueAt words element i of b for a message.
+func valueAt(b []byte, i int, d layout.DType) string {
+	switch d {
+	case layout.Float32:
+		return fmt.Sprint(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+	case layout.Float64:
+		return fmt.Sprint(math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:])))
+	case layout.Uint64:
+		return fmt.Sprint(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+	v, _ := integerAt(b, i, d)
+	return fmt.Sprint(v)
 }

@@ -1,0 +1,178 @@
+package source
+
+// Arrays in files: a .npy file, or a member of an .npz archive. Stored arrays are
+// read at any position; deflated ones are streamed, or spilled to a scratch file
+// where their element order needs positions.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/goagnes/goagnes/layout/npy"
+)
+
+// input names an array in a file and keeps what its header said.
+type input struct {
+	path   string
+	member string // "" for a .npy file
+	header npy.Header
+}
+
+// name is how messages call the array.
+func (in *input) name() string {
+	if in.member == "" {
+		return in.path
+	}
+	return in.path + ": " + in.member
+}
+
+// opened is an input during one scan.
+type opened struct {
+	in      *input
+	at      io.ReaderAt // the elements; nil where they can only be streamed
+	archive *npy.Archive
+	closers []io.Closer
+}
+
+func (o *opened) Close() {
+	for _, c := range slices.Backward(o.closers) {
+		c.Close()
+	}
+}
+
+// newInput reads the header of a .npy file, or of a member.
+func newInput(path, member string) (*input, error) {
+	in := &input{path: path, member: member}
+	o, h, err := in.openAny()
+	if err != nil {
+		return nil, err
+	}
+	o.Close()
+	in.header = h
+	return in, nil
+}
+
+// open opens the array for one scan and proves that it has not changed its form.
+func (in *input) open() (*opened, error) {
+	o, h, err := in.openAny()
+	if err != nil {
+		return nil, err
+	}
+	if h.DType != in.header.DType || h.BigEndian != in.header.BigEndian || h.Fortran != in.header.Fortran ||
+		h.DataOffset != in.header.DataOffset || !slices.Equal(h.Shape, in.header.Shape) {
+		o.Close()
+		return nil, inputError(in.name(), "the array changed while it was being read; leave inputs alone during a build")
+	}
+	return o, nil
+}
+
+func (in *input) openAny() (*opened, npy.Header, error) {
+	if in.member != "" {
+		a, err := npy.OpenArchive(in.path)
+		if err != nil {
+			return nil, npy.Header{}, err
+		}
+		h, s, err := a.Section(in.member)
+		if err != nil {
+			a.Close()
+			return nil, npy.Header{}, err
+		}
+		o := &opened{in: in, archive: a, closers: []io.Closer{a}}
+		if s != nil {
+			o.at = s
+		}
+		return o, h, nil
+	}
+	f, err := os.Open(in.path)
+	if err != nil {
+		return nil, npy.Header{}, causeError(in.path, "cannot be opened", err)
+	}
+	h, err := npy.ReadHeader(f)
+	if err == nil {
+		err = checkSize(f, h)
+	}
+	if err != nil {
+		f.Close()
+		return nil, npy.Header{}, named(err, in.path)
+	}
+	at := io.NewSectionReader(f, h.DataOffset, h.DataBytes())
+	return &opened{in: in, at: at, closers: []io.Closer{f}}, h, nil
+}
+
+func checkSize(f *os.File, h npy.Header) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if have := st.Size() - h.DataOffset; have < h.DataBytes() {
+		return &npy.Error{Msg: fmt.Sprintf("%d bytes of elements, where the header asks for %d; the file is cut", have, h.DataBytes())}
+	}
+	return nil
+}
+
+// named puts a file's name to an error of package npy.
+func named(err error, path string) error {
+	var e *npy.Error
+	if errors.As(err, &e) && e.File == "" {
+		return &npy.Error{File: path, Member: e.Member, Msg: e.Msg, Unsupported: e.Unsupported, Err: e.Err}
+	}
+	return err
+}
+
+// stream returns a reader of the elements from byte skip on.
+func (o *opened) stream(skip int64) (io.Reader, error) {
+	total := o.in.header.DataBytes()
+	if o.at != nil {
+		return io.NewSectionReader(o.at, skip, total-skip), nil
+	}
+	_, rc, err := o.archive.Open(o.in.member)
+	if err != nil {
+		return nil, err
+	}
+	o.closers = append(o.closers, rc)
+	if _, err := io.CopyN(io.Discard, rc, skip); err != nil {
+		return nil, o.fail(err)
+	}
+	return rc, nil
+}
+
+// spill makes a streamed array readable at any position, through a scratch file
+// in dir that is gone as soon as the scan ends, however it ends.
+func (o *opened) spill(dir string) error {
+	if o.at != nil {
+		return nil
+	}
+	f, err := os.CreateTemp(dir, "goagnes-spill-*")
+	if err != nil {
+		return causeError(o.in.name(), "needs a scratch file", err)
+	}
+	o.closers = append(o.closers, f)
+	// The file lives on without a name until it is closed.
+	if err := os.Remove(f.Name()); err != nil {
+		return causeError(o.in.name(), "needs a scratch file", err)
+	}
+	r, err := o.stream(0)
+	if err != nil {
+		return err
+	}
+	if _, err := io.CopyN(f, r, o.in.header.DataBytes()); err != nil {
+		return causeError(o.in.name(), "cannot be spilled to a scratch file", err)
+	}
+	o.at = f
+	return nil
+}
+
+// fail names the array in an error of reading.
+func (o *opened) fail(err error) error {
+	var e *npy.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return causeError(o.in.name(), "the array ends early", io.ErrUnexpectedEOF)
+	}
+	return causeError(o.in.name(), "cannot be read", err)
+}

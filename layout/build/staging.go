@@ -1,0 +1,231 @@
+package build
+
+// The staging directory: a store grows beside its final name under a lock and is
+// renamed into place when it is whole.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// staging is the locked directory in which a store is written.
+type staging struct {
+	final  string // the store's path
+	parent string
+	dir    string // ".NAME.building-PID-N" in parent
+	lock   *os.File
+	done   bool
+}
+
+func stagingPrefix(final string) string { return "." + filepath.Base(final) + ".building-" }
+
+// stage checks that path can take a store and makes its staging directory.
+// Staging directories of builds that were killed are removed.
+func stage(path string, overwrite bool) (*staging, error) {
+	final, err := filepath.Abs(path)
+	if err != nil {
+		return nil, ioError(err, "finding %s", path)
+	}
+	if err := checkTarget(final, overwrite); err != nil {
+		return nil, err
+	}
+	s := &staging{final: final, parent: filepath.Dir(final)}
+	if fi, err := os.Stat(s.parent); err != nil {
+		return nil, usage("%s: the directory that is to hold the store does not exist", s.parent)
+	} else if !fi.IsDir() {
+		return nil, usage("%s is no directory", s.parent)
+	}
+	if err := removeLeftovers(s.parent, stagingPrefix(final)); err != nil {
+		return nil, err
+	}
+	for n := 0; n < 100; n++ {
+		s.dir = filepath.Join(s.parent, fmt.Sprintf("%s%d-%d", stagingPrefix(final), os.Getpid(), n))
+		if err := os.Mkdir(s.dir, 0o777); errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil {
+			return nil, ioError(err, "making the directory in which the store is written")
+		}
+		s.lock, err = lockDir(s.dir)
+		if err == nil && s.lock != nil {
+			return s, nil
+		}
+		// Another build took the fresh directory for a leftover: try again.
+	}
+	return nil, ioError(err, "%s: no directory to write the store in could be made and locked", s.parent)
+}
+
+// checkTarget refuses a path that holds something else than a store that may be
+// replaced.
+func checkTarget(final string, overwrite bool) error {
+	fi, err := os.Lstat(final)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return ioError(err, "looking at %s", final)
+	}
+	if !overwrite {
+		return usage("%s exists already: choose another path or set overwrite", final)
+	}
+	if !fi.IsDir() {
+		return usage("%s is no directory: overwrite replaces a store only", final)
+	}
+	if _, err := os.Lstat(filepath.Join(final, layout.ManifestFile)); err == nil {
+		return nil
+	}
+	if names, err := os.ReadDir(final); err == nil && len(names) == 0 {
+		return nil
+	}
+	return usage("%s is no store (it has no %s): overwrite replaces a store only", final, layout.ManifestFile)
+}
+
+// lockDir locks a directory. It returns nil without an error where another
+// process holds the lock or has removed the directory.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	// The directory may have been removed between opening and locking.
+	held, err1 := f.Stat()
+	there, err2 := os.Lstat(dir)
+	if err1 != nil || err2 != nil || !os.SameFile(held, there) {
+		f.Close()
+		return nil, nil
+	}
+	return f, nil
+}
+
+// removeLeftovers removes the directories of that prefix whose lock is free.
+func removeLeftovers(parent, prefix string) error {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return ioError(err, "listing %s", parent)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		dir := filepath.Join(parent, e.Name())
+		lock, err := lockDir(dir)
+		if err != nil || lock == nil {
+			continue
+		}
+		err = os.RemoveAll(dir)
+		lock.Close()
+		if err != nil {
+			return ioError(err, "removing what a killed build left behind")
+		}
+	}
+	return nil
+}
+
+// commit makes the finished directory the store: it is synced, renamed into
+// place, and the parent is synced. A store that was there is replaced in one
+// step where the file system can exchange names, and removed then.
+func (s *staging) commit(overwrite bool) error {
+	if err := s.lock.Sync(); err != nil {
+		return ioError(err, "syncing %s", s.dir)
+	}
+	old, err := s.rename(overwrite)
+	if err != nil {
+		return err
+	}
+	s.done = true
+	if err := syncDir(s.parent); err != nil {
+		return ioError(err, "syncing %s", s.parent)
+	}
+	s.lock.Close()
+	if old != "" {
+		if err := os.RemoveAll(old); err != nil {
+			return ioError(err, "the store is in place, but the one it replaces could not be removed")
+		}
+	}
+	return nil
+}
+
+// rename moves the directory to its final name and returns where the store that
+// it replaces lies now, if there was one.
+func (s *staging) rename(overwrite bool) (old string, err error) {
+	err = unix.Renameat2(unix.AT_FDCWD, s.dir, unix.AT_FDCWD, s.final, unix.RENAME_NOREPLACE)
+	if err == nil {
+		return "", nil
+	}
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		// The file system knows no flags. rename(2) replaces empty directories only.
+		if _, serr := os.Lstat(s.final); errors.Is(serr, fs.ErrNotExist) {
+			err = os.Rename(s.dir, s.final)
+		} else {
+			err = unix.EEXIST
+		}
+		if err == nil {
+			return "", nil
+		}
+	}
+	if !errors.Is(err, unix.EEXIST) {
+		return "", ioError(err, "renaming the finished store to %s", s.final)
+	}
+	if err := checkTarget(s.final, overwrite); err != nil {
+		return "", err // it appeared while the build ran
+	}
+	err = unix.Renameat2(unix.AT_FDCWD, s.dir, unix.AT_FDCWD, s.final, unix.RENAME_EXCHANGE)
+	if err == nil {
+		return s.dir, nil
+	}
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return "", ioError(err, "exchanging the finished store with %s", s.final)
+	}
+	// Not the staging prefix: a build killed here must not lose the old store.
+	old = filepath.Join(s.parent, fmt.Sprintf(".%s.replaced-%d", filepath.Base(s.final), os.Getpid()))
+	if err := os.Rename(s.final, old); err != nil {
+		return "", ioError(err, "moving away the store that is replaced")
+	}
+	if err := os.Rename(s.dir, s.final); err != nil {
+		if back := os.Rename(old, s.final); back != nil {
+			return "", ioError(err, "renaming the finished store; the old one is now %s", old)
+		}
+		return "", ioError(err, "renaming the finished store to %s", s.final)
+	}
+	return old, nil
+}
+
+// discard removes the directory unless it was committed.
+func (s *staging) discard() error {
+	if s.done {
+		return nil
+	}
+	s.done = true
+	err := os.RemoveAll(s.dir)
+	s.lock.Close()
+	if err != nil {
+		return ioError(err, "removing the unfinished store")
+	}
+	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
