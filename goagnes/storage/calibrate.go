@@ -1,0 +1,222 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// CalibrateOptions configure Calibrate; the zero value is the default.
+type CalibrateOptions struct {
+	Path    string  // file to read; "" = a temporary one made in dir
+	Bytes   int64   // size of the temporary file, 0 = 128 MiB
+	Depth   int     // requests in flight, 0 = DefaultDepth
+	Seconds float64 // time spent on each size, 0 = 0.08
+	Sizes   []int64 // bytes of a read, multiples of layout.PageSize; nil = 4 KiB to 4 MiB
+}
+
+// Calibration is the model of a device's reads at a queue depth: with Depth
+// requests in flight, one read of s bytes takes SecondsPerRead +
+// s / BytesPerSecond of the device's time.
+type Calibration struct {
+	SecondsPerRead float64            `json:"seconds_per_read"`
+	BytesPerSecond float64            `json:"bytes_per_second"`
+	Depth          int                `json:"depth"`
+	Direct         bool               `json:"direct"` // false: measured through the page cache
+	Points         []CalibrationPoint `json:"points"`
+}
+
+// CalibrationPoint is what was measured for one size of read.
+type CalibrationPoint struct {
+	Size           int64   `json:"size"` // bytes of a read
+	Reads          int64   `json:"reads"`
+	Seconds        float64 `json:"seconds"`
+	BytesPerSecond float64 `json:"bytes_per_second"`
+}
+
+// Cost returns the device time in seconds of one read of that many bytes among
+// others.
+func (c Calibration) Cost(bytes int64) float64 {
+	return c.SecondsPerRead + float64(bytes)/c.BytesPerSecond
+}
+
+// GapBytes returns the largest gap between two needed ranges that is cheaper
+// to read than to skip.
+func (c Calibration) GapBytes() int64 { return int64(c.SecondsPerRead * c.BytesPerSecond) }
+
+var defaultSizes = []int64{4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20}
+
+// Calibrate measures the device that holds dir, or that holds o.Path, by
+// direct reads of several sizes at random places, and fits Calibration to them
+// by least squares of the relative error. The temporary file is written in
+// full, so that its reads reach the device, and is removed. With the defaults
+// it takes about a second.
+func Calibrate(ctx context.Context, dir string, o CalibrateOptions) (Calibration, error) {
+	if o.Bytes <= 0 {
+		o.Bytes = 128 << 20
+	}
+	if o.Seconds <= 0 {
+		o.Seconds = 0.08
+	}
+	if o.Sizes == nil {
+		o.Sizes = defaultSizes
+	}
+	if o.Depth <= 0 {
+		o.Depth = DefaultDepth
+	}
+	o.Depth = min(o.Depth, MaxDepth)
+	for _, s := range o.Sizes {
+		if s <= 0 || s%layout.PageSize != 0 {
+			panic(fmt.Sprintf("storage: a calibration size of %d bytes", s))
+		}
+	}
+	path := o.Path
+	if path == "" {
+		f, err := os.CreateTemp(dir, "goagnes-calibrate-*")
+		if err != nil {
+			return Calibration{}, (&File{path: dir}).fail("make a file in", -1, err)
+		}
+		path = f.Name()
+		f.Close()
+		defer os.Remove(path)
+		if err := fillFile(ctx, path, roundUpPage(o.Bytes)); err != nil {
+			return Calibration{}, err
+		}
+	}
+	f, err := OpenFile(path, Flags{})
+	if err != nil {
+		return Calibration{}, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return Calibration{}, err
+	}
+	c := Calibration{Depth: o.Depth}
+	for _, s := range o.Sizes {
+		if s > size {
+			continue
+		}
+		p, err := measure(ctx, f, s, size, o)
+		if err != nil {
+			return Calibration{}, err
+		}
+		c.Points = append(c.Points, p)
+	}
+	if len(c.Points) == 0 {
+		return Calibration{}, f.fail("calibrate", -1, errors.New("the file is smaller than the smallest read"))
+	}
+	c.Direct = f.Direct()
+	c.fit()
+	return c, nil
+}
+
+// fillFile writes n bytes that do not compress.
+func fillFile(ctx context.Context, path string, n int64) error {
+	f, err := OpenFile(path, Flags{Write: true})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	// Another run must not find the same blocks in a deduplicating device.
+	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	b := AlignedBytes(1 << 20)
+	for i := 0; i < len(b); i += 8 {
+		for j, v := 0, random.Uint64(); j < 8; j++ {
+			b[i+j] = byte(v >> (8 * j))
+		}
+	}
+	for at := int64(0); at < n; at += int64(len(b)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for page := 0; page < len(b); page += layout.PageSize {
+			b[page] ^= byte(random.Uint32())
+			b[page+1] ^= byte(at >> 20)
+		}
+		if _, err := f.WriteAt(b[:min(int64(len(b)), n-at)], at); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// measure keeps o.Depth reads of size bytes in flight for o.Seconds, at least
+// two rounds of them.
+func measure(ctx context.Context, f *File, size, fileSize int64, o CalibrateOptions) (CalibrationPoint, error) {
+	mem, err := unix.Mmap(-1, 0, int(size)*o.Depth, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return CalibrationPoint{}, f.fail("map memory to calibrate", -1, err)
+	}
+	defer unix.Munmap(mem)
+	for i := 0; i < len(mem); i += layout.PageSize { // page faults are not the device's
+		mem[i] = 1
+	}
+	places := (fileSize-size)/layout.PageSize + 1
+	var (
+		wg    sync.WaitGroup
+		reads atomic.Int64
+		errs  = make([]error, o.Depth)
+		start = time.Now()
+		end   = start.Add(time.Duration(o.Seconds * float64(time.Second)))
+	)
+	for w := range o.Depth {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			random := rand.New(rand.NewPCG(rand.Uint64(), uint64(w)))
+			b := mem[int64(w)*size : int64(w+1)*size]
+			for n := 0; n < 2 || time.Now().Before(end); n++ {
+				if errs[w] = ctx.Err(); errs[w] != nil {
+					return
+				}
+				at := random.Int64N(places) * layout.PageSize
+				if _, errs[w] = f.transfer(b, at, false); errs[w] != nil {
+					return
+				}
+				reads.Add(1)
+			}
+		}()
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return CalibrationPoint{}, err
+	}
+	s := time.Since(start).Seconds()
+	n := reads.Load()
+	return CalibrationPoint{Size: size, Reads: n, Seconds: s, BytesPerSecond: float64(n*size) / s}, nil
+}
+
+// fit finds a and b of the least sum of ((a + b·size - t)/t)², t being the
+// measured time of a read, with neither below 0.
+func (c *Calibration) fit() {
+	var s11, s12, s22, r1, r2 float64
+	best := 0.0
+	for _, p := range c.Points {
+		t := p.Seconds / float64(p.Reads)
+		u, v := 1/t, float64(p.Size)/t
+		s11, s12, s22, r1, r2 = s11+u*u, s12+u*v, s22+v*v, r1+u, r2+v
+		best = max(best, p.BytesPerSecond)
+	}
+	det := s11*s22 - s12*s12
+	a, b := (r1*s22-r2*s12)/det, (s11*r2-s12*r1)/det
+	switch {
+	case len(c.Points) == 1 || !(det > 1e-12*s11*s22):
+		a, b = 0, 1/best
+	case a < 0:
+		a, b = 0, r2/s22
+	case b <= 0: // the device's time does not grow with the size
+		b = 1 / best
+		a = max(0, (r1-b*s12)/s11)
+	}
+	c.SecondsPerRead, c.BytesPerSecond = a, 1/b
+}

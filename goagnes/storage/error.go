@@ -1,0 +1,49 @@
+package storage
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrClosed is reported by requests to a pool or a store that is closed.
+var ErrClosed = errors.New("closed")
+
+// Error is a failure of a device or of the operating system.
+type Error struct {
+	Path   string
+	Offset int64  // byte offset of the operation, -1 where it has none
+	Op     string // "open", "read", "write", "sync", "allocate", …
+	Err    error
+}
+
+func (e *Error) Error() string {
+	if e.Offset >= 0 {
+		return fmt.Sprintf("%s %s at byte %d: %v", e.Op, e.Path, e.Offset, e.Err)
+	}
+	return fmt.Sprintf("%s %s: %v", e.Op, e.Path, e.Err)
+}
+
+// Unwrap returns the system's error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Class returns the error class: "closed" after a Close, else "io".
+func (e *Error) Class() string {
+	if errors.Is(e.Err, ErrClosed) {
+		return "closed"
+	}
+	return "io"
+}
+
+// ScratchError is a refusal to write more scratch than scratch_limit allows.
+type ScratchError struct {
+	Dir               string
+	Need, Used, Limit int64 // bytes
+}
+
+func (e *ScratchError) Error() string {
+	return fmt.Sprintf("%s: %d bytes of scratch are needed with %d of scratch_limit=%d in use: raise scratch_limit to at least %d or choose another scratch directory",
+		e.Dir, e.Need, e.Used, e.Limit, e.Need+e.Used)
+}
+
+// Class returns the error class "budget".
+func (e *ScratchError) Class() string { return "budget" }

@@ -1,0 +1,248 @@
+package storage
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Scratch is a folder of temporary files under a limit. The folder is locked
+// while its owner lives; a folder whose lock is free was left by a process
+// that was killed, and the next Scratch in the same parent removes it.
+type Scratch struct {
+	dir   string
+	lock  *os.File // the folder itself, held open with flock
+	limit int64
+
+	mu struct {
+		sync.Mutex
+		files  map[*File]int64 // bytes charged
+		used   int64
+		peak   int64
+		closed bool
+	}
+}
+
+const scratchPrefix = "goagnes-scratch-"
+
+var scratchName = regexp.MustCompile(`^` + scratchPrefix + `[0-9]+-[0-9a-f]{16}$`)
+
+// OpenScratch makes a scratch folder in parent, which must exist. limit is in
+// bytes; 0 = half of the space that is free now.
+func OpenScratch(parent string, limit int64) (*Scratch, error) {
+	at := &File{path: parent}
+	removeAbandoned(parent)
+	if limit <= 0 {
+		var st unix.Statfs_t
+		if err := unix.Statfs(parent, &st); err != nil {
+			return nil, at.fail("statfs", -1, err)
+		}
+		limit = int64(st.Bavail) * int64(st.Bsize) / 2
+	}
+	for {
+		var random [8]byte
+		rand.Read(random[:]) // never fails
+		dir := filepath.Join(parent, fmt.Sprintf("%s%d-%s", scratchPrefix, os.Getpid(), hex.EncodeToString(random[:])))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, at.fail("make a scratch folder in", -1, err)
+		}
+		lock, err := lockDir(dir)
+		if err != nil {
+			os.Remove(dir)
+			return nil, at.fail("lock a scratch folder in", -1, err)
+		}
+		// Another process may have taken the folder for an abandoned one
+		// between its making and its locking: then take another.
+		if lock == nil {
+			continue
+		}
+		s := &Scratch{dir: dir, lock: lock, limit: limit}
+		s.mu.files = map[*File]int64{}
+		return s, nil
+	}
+}
+
+// lockDir opens and locks a folder; nil where another process holds the lock
+// or the folder is no longer at its place.
+func lockDir(dir string) (*os.File, error) {
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cerr := control(d, func(fd int) { err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); cerr != nil {
+		err = cerr
+	}
+	if err == nil {
+		var here, there os.FileInfo
+		if here, err = d.Stat(); err == nil {
+			there, err = os.Lstat(dir)
+			if err == nil && os.SameFile(here, there) {
+				return d, nil
+			}
+		}
+	}
+	d.Close()
+	if err == nil || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+// removeAbandoned removes the scratch folders in parent whose lock is free.
+// Failing to is no error: the folder may be another user's.
+func removeAbandoned(parent string) {
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !scratchName.MatchString(e.Name()) {
+			continue
+		}
+		dir := filepath.Join(parent, e.Name())
+		if lock, err := lockDir(dir); err == nil && lock != nil {
+			os.RemoveAll(dir)
+			lock.Close()
+		}
+	}
+}
+
+// Dir returns the folder.
+func (s *Scratch) Dir() string { return s.dir }
+
+// Limit returns the bytes that all files together may have.
+func (s *Scratch) Limit() int64 { return s.limit }
+
+// Used returns the bytes of all files.
+func (s *Scratch) Used() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.mu.used }
+
+// Peak returns the most bytes that were used at one time.
+func (s *Scratch) Peak() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.mu.peak }
+
+// Create makes a file of size bytes, rounded up to a page, with its space
+// reserved. The name must be free and no path. A *ScratchError says that the
+// limit is reached.
+func (s *Scratch) Create(name string, size int64) (*File, error) {
+	if name == "" || name == "." || name == ".." || strings.ContainsRune(name, filepath.Separator) || size < 0 {
+		panic(fmt.Sprintf("storage: scratch file %q of %d bytes", name, size))
+	}
+	size = roundUpPage(size)
+	if err := s.charge(size); err != nil {
+		return nil, err
+	}
+	f, err := OpenFile(filepath.Join(s.dir, name), Flags{Create: true, Scratch: true})
+	if err != nil {
+		s.credit(size)
+		return nil, err
+	}
+	if err := f.Preallocate(size); err != nil {
+		f.Close()
+		os.Remove(f.path)
+		s.credit(size)
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.closed { // Close has removed the folder meanwhile
+		f.Close()
+		return nil, f.fail("create", -1, ErrClosed)
+	}
+	s.mu.files[f] = size
+	return f, nil
+}
+
+// Extend makes a file size bytes large, rounded up to a page; it never
+// shrinks one.
+func (s *Scratch) Extend(f *File, size int64) error {
+	size = roundUpPage(size)
+	s.mu.Lock()
+	old, ok := s.mu.files[f]
+	var err error
+	switch {
+	case !ok:
+		err = f.fail("extend", -1, ErrClosed)
+	case size > old:
+		if err = s.chargeLocked(size - old); err == nil {
+			s.mu.files[f] = size
+		}
+	}
+	s.mu.Unlock()
+	if err != nil || size <= old {
+		return err
+	}
+	if err = f.Preallocate(size); err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.mu.used -= size - old
+		if _, ok := s.mu.files[f]; ok {
+			s.mu.files[f] -= size - old
+		}
+	}
+	return err
+}
+
+// Remove closes and removes a file of this scratch folder.
+func (s *Scratch) Remove(f *File) error {
+	s.mu.Lock()
+	size, ok := s.mu.files[f]
+	delete(s.mu.files, f)
+	s.mu.Unlock()
+	if !ok {
+		return nil
+	}
+	err := errors.Join(f.Close(), f.fail("remove", -1, os.Remove(f.path)))
+	s.credit(size)
+	return err
+}
+
+func (s *Scratch) charge(n int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.chargeLocked(n)
+}
+
+func (s *Scratch) chargeLocked(n int64) error {
+	if s.mu.closed {
+		return (&File{path: s.dir}).fail("create a file in", -1, ErrClosed)
+	}
+	if n > s.limit-s.mu.used {
+		return &ScratchError{Dir: s.dir, Need: n, Used: s.mu.used, Limit: s.limit}
+	}
+	s.mu.used += n
+	s.mu.peak = max(s.mu.peak, s.mu.used)
+	return nil
+}
+
+func (s *Scratch) credit(n int64) { s.mu.Lock(); defer s.mu.Unlock(); s.mu.used -= n }
+
+// Close closes all files and removes the folder. Requests on them must have
+// ended. A second Close does nothing.
+func (s *Scratch) Close() error {
+	s.mu.Lock()
+	if s.mu.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.closed = true
+	files := s.mu.files
+	s.mu.files, s.mu.used = map[*File]int64{}, 0
+	s.mu.Unlock()
+	var errs []error
+	for f := range files {
+		errs = append(errs, f.Close())
+	}
+	errs = append(errs, (&File{path: s.dir}).fail("remove", -1, os.RemoveAll(s.dir)))
+	errs = append(errs, s.lock.Close()) // last: the lock guards the folder until it is gone
+	return errors.Join(errs...)
+}

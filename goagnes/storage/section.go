@@ -1,0 +1,106 @@
+package storage
+
+import (
+	"fmt"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// Section is one section of an open store.
+type Section struct {
+	layout.Section
+	store  *Store
+	number int // place in the manifest
+	file   *File
+	root   []byte // one entry a page of the page table
+}
+
+// Handle returns the section's open file.
+func (s *Section) Handle() *File { return s.file }
+
+// Submit reads whole pages into buf, verifies them and calls done on a worker
+// goroutine. The range must lie within the section's file.
+func (s *Section) Submit(offset int64, buf []byte, tag int64, done func(*Request)) {
+	s.store.pool.Submit(&Request{File: s.file, Offset: offset, Buf: buf, Check: s, Tag: tag, Done: done})
+}
+
+// Read fills buf with the section's bytes from offset on, verified, and
+// returns when it has. Any range within FileBytes will do; one that is not
+// page-aligned costs a copy.
+func (s *Section) Read(offset int64, buf []byte) error {
+	if offset < 0 || offset+int64(len(buf)) > s.FileBytes() {
+		panic(fmt.Sprintf("storage: read of bytes %d+%d of section %q of %d bytes", offset, len(buf), s.Name, s.FileBytes()))
+	}
+	if len(buf) == 0 {
+		return nil
+	}
+	if aligned(buf, offset) {
+		return s.store.pool.Do(&Request{File: s.file, Offset: offset, Buf: buf, Check: s})
+	}
+	p := bounce.Get().(*[]byte)
+	defer bounce.Put(p)
+	for len(buf) > 0 {
+		skip := offset % layout.PageSize
+		pages := (*p)[:min(roundUpPage(skip+int64(len(buf))), bounceBytes)]
+		if err := s.store.pool.Do(&Request{File: s.file, Offset: offset - skip, Buf: pages, Check: s}); err != nil {
+			return err
+		}
+		n := copy(buf, pages[skip:])
+		buf, offset = buf[n:], offset+int64(n)
+	}
+	return nil
+}
+
+// verify compares the whole pages in b, which lie at offset, with the page
+// table.
+func (s *Section) verify(b []byte, offset int64) error {
+	s.store.use.RLock()
+	defer s.store.use.RUnlock()
+	if s.store.closed {
+		return s.file.fail("verify", offset, ErrClosed)
+	}
+	salt := layout.NewSalt(s.store.manifest.ID, s.Name, false)
+	for page := offset / layout.PageSize; len(b) > 0; {
+		number, at := page/chunkPages, page%chunkPages
+		n := min(chunkPages-at, int64(len(b))/layout.PageSize)
+		chunk, err := s.store.tables.get(tableKey{s.number, number}, func(mem []byte) error { return s.loadTable(number, mem) })
+		if err != nil {
+			return err
+		}
+		bad := layout.CheckPages(salt, b[:n*layout.PageSize], page, chunk.memory[at*layout.TableEntry:])
+		s.store.tables.put(chunk)
+		if bad >= 0 {
+			return s.damaged(bad*layout.PageSize, "the page differs from what was written, or lies in the wrong place: run verify, restore the file or rebuild the store")
+		}
+		b, page = b[n*layout.PageSize:], page+n
+	}
+	return nil
+}
+
+// loadTable reads a chunk of the section's page table and verifies it against
+// the root table. What lies past the table's end is cleared.
+func (s *Section) loadTable(chunk int64, mem []byte) error {
+	table, tableBytes, _, _ := s.Checksums()
+	first := chunk * tableChunk
+	n := min(tableChunk, tableBytes-first)
+	clear(mem[n:])
+	r := Request{File: s.store.checksums, Offset: table + first, Buf: mem[:n]}
+	if err := s.store.pool.Do(&r); err != nil {
+		return tableError(err)
+	}
+	page := first / layout.PageSize
+	bad := layout.CheckPages(layout.NewSalt(s.store.manifest.ID, s.Name, true), mem[:n], page, s.root[page*layout.TableEntry:])
+	if bad >= 0 {
+		return &layout.Error{Kind: layout.Checksum, File: layout.ChecksumFile, Offset: table + bad*layout.PageSize, Block: -1,
+			Msg: fmt.Sprintf("the checksum table of section %q differs from what was written: rebuild the store", s.Name)}
+	}
+	return nil
+}
+
+func (s *Section) truncated(offset int64) error {
+	return s.damaged(offset, "the file ends here: truncated since the store was opened")
+}
+
+func (s *Section) damaged(offset int64, msg string) error {
+	return &layout.Error{Kind: layout.Checksum, File: s.File, Offset: offset, Block: offset / s.store.manifest.Settings.BlockSize, Msg: msg}
+}
