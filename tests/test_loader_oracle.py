@@ -101,7 +101,8 @@ def same(batch, want: Minibatch, what: str) -> None:
     assert batch.batch_size == len(want.input_id), what
     for name in ("x", "y"):
         got, rows = np.asarray(batch[name]), getattr(want, name)
-        assert got.dtype == rows.dtype and np.array_equal(got, rows), f"{what}: {name}"
+        assert got.dtype == rows.dtype, f"{what}: {name}"
+        assert np.array_equal(got, rows), f"{what}: {name}"
 
 
 def compare(store, graph: Graph, epochs: int = 1, seed: int = 42, **options) -> int:

@@ -50,9 +50,7 @@ def marginals(chosen: np.ndarray, degree: int) -> float:
     trials, k = chosen.shape
     counts = np.bincount(chosen.ravel(), minlength=degree)
     share = k / degree
-    statistic = (
-        ((counts - trials * share) ** 2).sum() / (trials * share * (1 - share)) * (degree - 1) / degree
-    )
+    statistic = ((counts - trials * share) ** 2).sum() / (trials * share * (1 - share)) * (degree - 1) / degree
     return upper_tail(float(statistic), degree - 1)
 
 
