@@ -121,10 +121,8 @@ def _prune_generator(source: str) -> str:
     if not found:
         raise BuildError("gopy's build.py does not create the module as expected")
     bound = sorted(line for line in rest.splitlines() if re.match(r"add_checked(_string)?_function\(mod, 'bind_", line))
-    return "\n".join(
-        [head, found, "mod.add_include('\"goagnes_go.h\"')", "mod.add_include('\"goagnes.h\"')", *bound]
-        + ["mod.generate(open('goagnes.c', 'w'))", ""]
-    )
+    includes = ["mod.add_include('\"goagnes_go.h\"')", "mod.add_include('\"goagnes.h\"')"]
+    return "\n".join([head, found, *includes, *bound, "mod.generate(open('goagnes.c', 'w'))", ""])
 
 
 def _patch_module(source: str, functions: int) -> str:
@@ -138,9 +136,7 @@ def _patch_module(source: str, functions: int) -> str:
 
     source = replace(r"^#include <stddef\.h>$", "#include <stddef.h>\n#include <stdlib.h>", source, 1)
     source = replace(r"^typedef PyAsyncMethods\* cmpfunc;$", "typedef void* cmpfunc;", source, 1)
-    return replace(
-        r"^(    retval = bind_\w+\()", r"    if (goagnes_refuse_fork()) return NULL;\n\1", source, functions
-    )
+    return replace(r"^(    retval = bind_\w+\()", r"    if (goagnes_refuse_fork()) return NULL;\n\1", source, functions)
 
 
 def _generate(directory: Path, env: dict[str, str]) -> None:
@@ -196,7 +192,7 @@ def program(target: Path) -> None:
     """Builds the shell program into the file target."""
     env = _environment()
     target.parent.mkdir(parents=True, exist_ok=True)
-    flags = f"-s -w -buildid= -X {MODULE}/capi/control.Version={version()}"
+    flags = f"-s -w -buildid= -X main.version={version()}"
     _run("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", str(target),
          "./goagnes/cmd/goagnes", env=env)  # fmt: skip
     target.chmod(0o755)

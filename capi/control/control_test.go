@@ -73,7 +73,7 @@ func TestTasks(t *testing.T) {
 	p := control.New(controltest.Engine{})
 	for _, c := range []struct{ kind, request, state, want string }{
 		{"echo", `{"a":[1,2]}`, "done", `{"a":[1,2]}`},
-		{"panic", `{}`, "failed", "internal: panic: double: asked to"},
+		{"panic", `{}`, "failed", "internal: panic: controltest: asked to"},
 		{"fail", `{"class":"store","message":"bad\u0000block"}`, "failed", "store: bad\ufffdblock"},
 		{"unmarshalable", `{}`, "failed", "internal: json: unsupported value"},
 		{"nothing", `{}`, "failed", `usage: no work is named "nothing"`},

@@ -77,7 +77,7 @@ func (Engine) Run(ctx context.Context, kind string, _ control.Store, request jso
 		time.Sleep(time.Duration(r.Millis) * time.Millisecond)
 		return nil, nil
 	case "panic":
-		panic("double: asked to")
+		panic("controltest: asked to")
 	case "fail":
 		return nil, &Fault{r.Class, r.Message}
 	case "echo":
@@ -100,7 +100,7 @@ func (s *Store) Info() any { return map[string]any{"path": s.path, "closed": s.C
 // Close fails when the store was closed before.
 func (s *Store) Close() error {
 	if s.Closed.Add(1) > 1 {
-		return errors.New("double: a store was closed twice")
+		return errors.New("controltest: a store was closed twice")
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (l *Loader) Describe(kind string) (any, error) {
 // Close drops the pool's references.
 func (l *Loader) Close() error {
 	if l.closed.Swap(true) {
-		return errors.New("double: a loader was closed twice")
+		return errors.New("controltest: a loader was closed twice")
 	}
 	for _, base := range l.pool {
 		release(base)
@@ -193,9 +193,9 @@ func (l *Loader) Next(ctx context.Context) (*control.Batch, error) {
 	l.next++
 	switch i {
 	case l.FailAt:
-		return nil, &Fault{"io", "double: minibatch failed"}
+		return nil, &Fault{"io", "controltest: minibatch failed"}
 	case l.PanicAt:
-		panic("double: minibatch panicked")
+		panic("controltest: minibatch panicked")
 	}
 	n, edges := l.Nodes, max(l.Nodes-1, 0)
 	shapes := []control.Array{

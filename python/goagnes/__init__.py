@@ -1,0 +1,59 @@
+"""goagnes: graph neural network minibatches from disk, under a memory budget.
+
+Build a store once, open it, and iterate over sampled minibatches::
+
+    import goagnes as ga
+
+    store = ga.build("cora.store", edge_index=edge_index, x=x, y=y, splits={"train": train_mask})
+    for batch in ga.NeighborLoader(store, [10, 10], "train", batch_size=128, shuffle=True):
+        ...
+
+Names that do not start with an underscore are the public interface. Minibatches
+share the loader's memory with numpy, torch and PyG; nothing is copied.
+
+The package works in one process: after os.fork() every call in the child raises
+RuntimeError; use spawn. It needs CPython 3.11 or newer with the GIL.
+"""
+
+from goagnes._batch import Batch
+from goagnes._build import build, generate, import_dataset
+from goagnes._errors import (
+    BudgetError,
+    CancelledError,
+    ClosedError,
+    DiskError,
+    Error,
+    InputError,
+    InternalError,
+    StoreError,
+    UnsupportedError,
+    UsageError,
+)
+from goagnes._loader import NeighborLoader
+from goagnes._native import version as __version__
+from goagnes._store import Store, open, verify
+from goagnes._train import export, train
+
+__all__ = [
+    "Batch",
+    "BudgetError",
+    "CancelledError",
+    "ClosedError",
+    "DiskError",
+    "Error",
+    "InputError",
+    "InternalError",
+    "NeighborLoader",
+    "Store",
+    "StoreError",
+    "UnsupportedError",
+    "UsageError",
+    "__version__",
+    "build",
+    "export",
+    "generate",
+    "import_dataset",
+    "open",
+    "train",
+    "verify",
+]

@@ -1,0 +1,238 @@
+"""Making stores: from arrays and files, from data sets, and synthetic ones."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from goagnes import _tasks
+from goagnes._arrays import ArrayLike, describe, dtype_name, path_text
+from goagnes._errors import UnsupportedError, UsageError
+from goagnes._progress import ProgressArgument
+from goagnes._sizes import parse_size
+from goagnes._store import Store, memory_request
+from goagnes._store import open as open_store
+
+PathLike = str | os.PathLike[str]
+
+
+def build(
+    path: PathLike,
+    edge_index: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    num_nodes: int | None = None,
+    edge_attr: ArrayLike | None = None,
+    node_attrs: Mapping[str, ArrayLike] | None = None,
+    edge_attrs: Mapping[str, ArrayLike] | None = None,
+    splits: Mapping[str, ArrayLike] | None = None,
+    order: str = "auto",
+    block_size: int | str = "1MiB",
+    feature_dtype: Any = None,
+    compression: str | None = None,
+    memory: int | str = "2GiB",
+    scratch: PathLike | None = None,
+    stripes: Sequence[PathLike] | None = None,
+    overwrite: bool = False,
+    progress: ProgressArgument = None,
+    ids: str = "auto",
+    undirected: bool = False,
+    self_loops: str = "keep",
+    duplicates: str = "keep",
+    split: str | None = None,
+    split_seed: int = 0,
+    *,
+    num_threads: int | None = None,
+    scratch_limit: int | str | None = None,
+) -> Store:
+    """Builds a store at ``path`` from arrays or files, and opens it.
+
+    ``edge_index``   (2, E) or (E, 2) integers, sources and targets; or a pair of arrays
+    ``x``, ``y``     features and labels, one row a node; labels below 0 or NaN: unlabelled
+    ``num_nodes``    default: rows of x, else the largest id + 1
+    ``splits``       node ids or a bool mask by name
+    ``order``        node order inside the store; no influence on results
+    ``block_size``   bytes of a graph or feature block
+    ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending
+    ``undirected``   store each edge in both directions
+    ``self_loops``, ``duplicates``  "keep" or "drop"
+    ``memory``       budget of the build and of the store opened after it
+    ``overwrite``    replace a store that is there
+    ``progress``     None: a bar on a terminal; True, False, or a function of (stage, done, total)
+
+    Arrays are numpy arrays, memory maps, torch CPU tensors, or paths of files; none is
+    copied as a whole. The store is written beside ``path`` and renamed into place: a
+    build that fails or is interrupted (Ctrl-C) leaves nothing that can be opened.
+
+    Raises InputError naming array and index for data that is refused, BudgetError for a
+    memory that is too small, UnsupportedError for what is not served.
+    """
+    keep: list[object] = []
+    request = _request(path, {
+        "order": order, "block_size": block_size, "feature_dtype": feature_dtype, "compression": compression,
+        "stripes": stripes, "overwrite": overwrite, "ids": ids, "undirected": undirected, "self_loops": self_loops,
+        "duplicates": duplicates, "split": split, "split_seed": split_seed, "num_nodes": num_nodes,
+    })  # fmt: skip
+    request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request["edge_index"] = _edges(edge_index, keep)
+    for name, value in (("x", x), ("y", y), ("edge_attr", edge_attr)):
+        if value is not None:
+            request[name] = _described(name, value, keep)
+    for name, arrays in (("node_attrs", node_attrs), ("edge_attrs", edge_attrs), ("splits", splits)):
+        if arrays:
+            request[name] = _named(name, arrays, keep)
+    _tasks.run("build", request, progress=progress, keep=keep)
+    return open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+
+
+def import_dataset(
+    path: PathLike,
+    source: PathLike,
+    format: str = "auto",
+    *,
+    num_nodes: int | None = None,
+    order: str = "auto",
+    block_size: int | str = "1MiB",
+    feature_dtype: Any = None,
+    compression: str | None = None,
+    memory: int | str = "2GiB",
+    scratch: PathLike | None = None,
+    stripes: Sequence[PathLike] | None = None,
+    overwrite: bool = False,
+    progress: ProgressArgument = None,
+    ids: str = "auto",
+    undirected: bool = False,
+    self_loops: str = "keep",
+    duplicates: str = "keep",
+    split: str | None = None,
+    split_seed: int = 0,
+    num_threads: int | None = None,
+    scratch_limit: int | str | None = None,
+) -> Store:
+    """Builds a store at ``path`` from a data set in its published form, and opens it.
+
+    ``source`` is a file or directory, ``format`` its format or "auto". The other
+    arguments are those of :func:`build`. Raises InputError with file and line for data
+    that is refused, UnsupportedError for a format that is not read.
+    """
+    request = _request(path, {
+        "order": order, "block_size": block_size, "feature_dtype": feature_dtype, "compression": compression,
+        "stripes": stripes, "overwrite": overwrite, "ids": ids, "undirected": undirected, "self_loops": self_loops,
+        "duplicates": duplicates, "split": split, "split_seed": split_seed, "num_nodes": num_nodes,
+    })  # fmt: skip
+    request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request["source"] = path_text("source", source)
+    request["format"] = str(format)
+    _tasks.run("import", request, progress=progress)
+    return open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+
+
+def generate(
+    path: PathLike | None = None,
+    kind: str = "rmat",
+    *,
+    num_nodes: int,
+    avg_degree: float = 16,
+    num_features: int = 128,
+    num_classes: int = 16,
+    feature_dtype: Any = "float32",
+    seed: int = 0,
+    memory: int | str = "2GiB",
+    raw: PathLike | None = None,
+    order: str = "auto",
+    block_size: int | str = "1MiB",
+    scratch: PathLike | None = None,
+    overwrite: bool = False,
+    progress: ProgressArgument = None,
+    num_threads: int | None = None,
+    scratch_limit: int | str | None = None,
+) -> Store | None:
+    """Generates a synthetic graph: a store at ``path``, opened, or arrays in ``raw``.
+
+    ``kind`` is "rmat" (Kronecker, skewed; ``num_nodes`` a power of two) or "community"
+    (planted classes that features alone tell only in part). Splits train, val and test
+    hold 10 %, 5 % and 10 % of the nodes. Equal arguments give equal graphs.
+
+    With ``raw`` a directory gets edge_index.npy, x.npy, y.npy and split_NAME.npy, for
+    :func:`build`; the result is then None.
+    """
+    target, name = (path, "path") if raw is None else (raw, "raw")
+    if target is None or (path is not None and raw is not None):
+        raise UsageError("generate takes either path, for a store, or raw, for a directory of arrays")
+    request: dict[str, Any] = {
+        "kind": str(kind),
+        "num_nodes": _integer("num_nodes", num_nodes),
+        "avg_degree": float(avg_degree),
+        "num_features": _integer("num_features", num_features),
+        "num_classes": _integer("num_classes", num_classes),
+        "feature_dtype": dtype_name("feature_dtype", feature_dtype),
+        "seed": _integer("seed", seed),
+        "order": str(order),
+        "block_size": parse_size("block_size", block_size),
+        "overwrite": bool(overwrite),
+    }
+    request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request[name] = path_text(name, target)
+    _tasks.run("generate", request, progress=progress)
+    if raw is not None:
+        return None
+    return open_store(target, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+
+
+def _request(path: PathLike, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that building and importing share, checked; those left at None are not sent."""
+    request: dict[str, Any] = {"path": path_text("path", path)}
+    for name in ("undirected", "overwrite"):
+        if not isinstance(options[name], bool):
+            raise UsageError(f"{name}={options[name]!r}; it must be True or False")
+    options["block_size"] = parse_size("block_size", options["block_size"])
+    options["feature_dtype"] = dtype_name("feature_dtype", options["feature_dtype"])
+    options["split_seed"] = _integer("split_seed", options["split_seed"])
+    if options["num_nodes"] is not None:
+        options["num_nodes"] = _integer("num_nodes", options["num_nodes"])
+    if options["stripes"] is not None:
+        options["stripes"] = [path_text("stripes", directory) for directory in options["stripes"]]
+    for name in ("order", "ids", "self_loops", "duplicates"):
+        if not isinstance(options[name], str):
+            raise UsageError(f"{name}={options[name]!r}; it must be a name")
+    request.update((name, value) for name, value in options.items() if value is not None)
+    return request
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, bool):
+        raise UsageError(f"{name}={value!r} is not an integer")
+    try:
+        n = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise UsageError(f"{name}={value!r} is not an integer") from None
+    if not 0 <= n < 1 << 63:
+        raise UsageError(f"{name}={value!r}; it must be 0 to 2^63-1")
+    return n
+
+
+def _described(name: str, value: ArrayLike, keep: list[object]) -> dict[str, Any]:
+    description, memory = describe(name, value)
+    keep.append(memory)
+    return description
+
+
+def _edges(value: ArrayLike, keep: list[object]) -> dict[str, Any]:
+    """An edge index, or a pair of arrays of sources and targets."""
+    if isinstance(value, Mapping):
+        raise UnsupportedError("edge_index is a mapping by edge type; stores have one edge type")
+    if isinstance(value, tuple | list) and len(value) == 2 and not isinstance(value[0], int | list | tuple | str):
+        pair = [_described(f"edge_index[{i}]", part, keep) for i, part in enumerate(value)]
+        return {"pair": pair}
+    return _described("edge_index", value, keep)
+
+
+def _named(name: str, arrays: Mapping[str, ArrayLike], keep: list[object]) -> dict[str, Any]:
+    if not isinstance(arrays, Mapping):
+        raise UsageError(f"{name} is a {type(arrays).__name__}; it must map names to arrays")
+    for key in arrays:
+        if not isinstance(key, str) or not key:
+            raise UsageError(f"{name} has the key {key!r}; names are text")
+    return {key: _described(f"{name}[{key!r}]", value, keep) for key, value in arrays.items()}

@@ -1,0 +1,99 @@
+"""The native library: two modules from one file, called through one gate.
+
+``_goagnes`` (control plane: functions of integers and JSON) and ``_goagnes_data``
+(data plane: minibatches) live in the same shared object and share one Go runtime.
+The modules that gopy generates in Python are not used: they change the working
+directory, the dlopen flags and ``gc.callbacks`` at import.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.metadata
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from goagnes._errors import from_native
+
+_LIBRARY = Path(__file__).with_name("_goagnes.abi3.so")
+
+
+def _load(name: str) -> ModuleType:
+    full = f"goagnes.{name}"
+    if full in sys.modules:
+        return sys.modules[full]
+    loader = importlib.machinery.ExtensionFileLoader(full, str(_LIBRARY))
+    spec = importlib.util.spec_from_file_location(full, _LIBRARY, loader=loader)
+    if spec is None:
+        raise ImportError(f"goagnes: {_LIBRARY} cannot be loaded")
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[full] = module
+    return module
+
+
+def _open() -> tuple[ModuleType, ModuleType, str]:
+    """Loads the library and checks that it belongs to this package."""
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        raise ImportError("goagnes does not work without the GIL; run Python with -X gil=1")
+    if not _LIBRARY.exists():
+        raise ImportError(f"goagnes: {_LIBRARY.name} is missing beside the package; install goagnes with pip")
+    # The data plane first: it refuses sub-interpreters.
+    data = _load("_goagnes_data")
+    control = _load("_goagnes")
+    library = str(control.bind_Version())
+    try:
+        package = importlib.metadata.version("goagnes")
+    except importlib.metadata.PackageNotFoundError:
+        raise ImportError("goagnes: the package's metadata is missing; install goagnes with pip") from None
+    if library != package:
+        raise ImportError(f"goagnes: the package is version {package}, its native library {library}; install it again")
+    return data, control, package
+
+
+_data, _control, version = _open()
+
+
+def call(name: str, *args: int | str) -> Any:
+    """Calls a bound function; its errors become the exceptions of :mod:`goagnes._errors`."""
+    try:
+        return getattr(_control, f"bind_{name}")(*args)
+    except RuntimeError as error:
+        raise from_native(error) from None
+
+
+def next_batch(loader: int, epoch: int) -> tuple[Any, ...] | None:
+    """The next minibatch as the data plane gives it, None at the end of the epoch.
+
+    Ctrl-C ends the wait; the minibatch is then the next call's.
+    """
+    try:
+        return _data.next(loader, epoch, -1)  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        raise from_native(error) from None
+
+
+def counters() -> dict[str, int]:
+    """What the data plane has handed out and got back: minibatches, tensors, exported views, slabs."""
+    return dict(_data.counters())
+
+
+def open_handles() -> int:
+    """How many stores, loaders and tasks are open."""
+    return int(call("OpenHandles"))
+
+
+def forked() -> bool:
+    """Whether this process is a forked child, where the library refuses to work."""
+    return bool(_data.forked())
+
+
+def close_quietly(name: str, *handle: int) -> None:
+    """Closes a handle for a finalizer: nothing in a forked child, and nothing raised."""
+    if not forked():
+        with contextlib.suppress(Exception):  # a finalizer has nobody to tell
+            call(name, *handle)

@@ -1,0 +1,38 @@
+"""Sizes in bytes, as integers or as text such as ``"2GiB"``."""
+
+from __future__ import annotations
+
+import operator
+import re
+
+from goagnes._errors import UsageError
+
+_UNITS = {"": 1, "B": 1}
+for _power, _prefix in enumerate("KMGT", start=1):
+    _UNITS[f"{_prefix}B".upper()] = 1000**_power
+    _UNITS[f"{_prefix}IB".upper()] = 1024**_power
+
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def parse_size(name: str, value: int | str) -> int:
+    """The bytes that ``value`` means: an integer, or a number with B, KB, KiB, MB, MiB, GB, GiB, TB or TiB.
+
+    Raises UsageError, naming the argument, for anything else, and for less than one byte.
+    """
+    if isinstance(value, str):
+        match = _TEXT.fullmatch(value)
+        unit = _UNITS.get(match[2].upper()) if match else None
+        if match is None or unit is None:
+            raise UsageError(f'{name}={value!r} is not a size; write bytes or a text such as "512MiB" or "2GiB"')
+        size = int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+    else:
+        try:
+            size = operator.index(value)
+        except TypeError:
+            raise UsageError(f'{name}={value!r} is not a size; write bytes or a text such as "2GiB"') from None
+        if isinstance(value, bool):
+            raise UsageError(f"{name}={value!r} is not a size")
+    if size < 1 or size >= 1 << 63:
+        raise UsageError(f"{name}={value!r} is out of range")
+    return size

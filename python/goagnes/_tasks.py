@@ -1,0 +1,71 @@
+"""Running native work that takes time: interruptible, with progress.
+
+The work runs on Go's threads. This thread polls it in slices, between which
+Python handles signals, so that Ctrl-C cancels it at once.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+from goagnes import _native
+from goagnes._errors import InternalError, from_text
+from goagnes._progress import ProgressArgument, display
+
+_SLICE_MILLIS = 50
+_STOP_SLICES = 2  # how long an interrupted call waits for its task to end
+
+
+def run(kind: str, request: dict[str, Any], *, progress: ProgressArgument = False, keep: object = None) -> Any:
+    """Does the work named kind and returns its result.
+
+    ``keep`` is whatever holds the memory that the request points at: it stays
+    referenced until the task has ended, even where this call is interrupted first.
+    """
+    show = display(progress)
+    task: int = _native.call("Start", kind, json.dumps(request))
+    shown: tuple[str, int, int] | None = None
+    try:
+        while True:
+            status = json.loads(_native.call("Poll", task, _SLICE_MILLIS))
+            if status["state"] != "running":
+                task = 0
+                break
+            now = (status.get("stage", ""), status["done"], status["total"])
+            if now[0] and now != shown:
+                show(*now)
+                shown = now
+    except BaseException:
+        _stop(task, keep)
+        raise
+    finally:
+        show.end()
+    if status["state"] == "failed":
+        raise from_text(status["error"]) or InternalError(status["error"])
+    return status.get("result")
+
+
+def _stop(task: int, keep: object) -> None:
+    """Cancels a task that nobody waits for any more."""
+    if task == 0 or _native.forked():
+        return
+    if keep is None:
+        _native.call("Abandon", task)
+        return
+    _native.call("Cancel", task)
+    if not _ended(task, _STOP_SLICES):
+        # It still reads the caller's arrays: somebody has to hold them.
+        threading.Thread(target=_hold, args=(task, keep), name="goagnes-stop", daemon=True).start()
+
+
+def _ended(task: int, slices: int) -> bool:
+    """Polls up to slices times; the poll that finds the end is the last one allowed."""
+    return any(json.loads(_native.call("Poll", task, _SLICE_MILLIS))["state"] != "running" for _ in range(slices))
+
+
+def _hold(task: int, keep: object) -> None:
+    while not _ended(task, 1):
+        pass
+    del keep

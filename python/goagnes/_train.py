@@ -1,0 +1,78 @@
+"""Training in Go, and what is not served yet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from goagnes import _tasks
+from goagnes._arrays import path_text
+from goagnes._errors import UnsupportedError, UsageError
+from goagnes._progress import ProgressArgument
+from goagnes._store import Store
+
+
+def train(
+    store: Store,
+    model: str = "sage",
+    preset: str | None = None,
+    save: str | os.PathLike[str] | None = None,
+    *,
+    layers: int | None = None,
+    hidden: int | None = None,
+    dropout: float | None = None,
+    lr: float | None = None,
+    weight_decay: float | None = None,
+    epochs: int | None = None,
+    patience: int | None = None,
+    batch_size: int | None = None,
+    num_neighbors: Sequence[int] | None = None,
+    eval_neighbors: Sequence[int] | None = None,
+    eval_batch_size: int | None = None,
+    normalize_features: bool | None = None,
+    seed: int | None = None,
+    num_threads: int | None = None,
+    progress: ProgressArgument = None,
+) -> dict[str, Any]:
+    """Trains a node classifier on the store's splits train, val and test, in Go.
+
+    ``model`` is "sage", "gcn" or "mlp"; ``preset`` "citation" is the setting of the
+    citation benchmarks. What is None is the preset's or the trainer's default, which
+    the result names. ``save`` writes the weights as .npz.
+
+    Returns the report of ``goagnes train --json``: options, losses and accuracies of
+    every epoch, ``test_accuracy`` (0 to 1, measured once, with the weights that were
+    best on val), seconds by stage. Equal seeds give equal weights. Ctrl-C ends it.
+    """
+    if not isinstance(store, Store):
+        raise TypeError(f"store is a {type(store).__name__}, not a goagnes.Store; use goagnes.open(path)")
+    options: dict[str, Any] = {
+        "model": model,
+        "preset": preset,
+        "save": None if save is None else path_text("save", save),
+        "layers": layers,
+        "hidden": hidden,
+        "dropout": dropout,
+        "lr": lr,
+        "weight_decay": weight_decay,
+        "epochs": epochs,
+        "patience": patience,
+        "batch_size": batch_size,
+        "num_neighbors": None if num_neighbors is None else [int(k) for k in num_neighbors],
+        "eval_neighbors": None if eval_neighbors is None else [int(k) for k in eval_neighbors],
+        "eval_batch_size": eval_batch_size,
+        "normalize_features": normalize_features,
+        "seed": seed,
+        "num_threads": num_threads,
+    }
+    for name, value in options.items():
+        if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
+            raise UsageError(f"{name}={value!r}; it must not be negative")
+    request = {name: value for name, value in options.items() if value is not None}
+    return dict(_tasks.run("train", {"store": store.handle, **request}, progress=progress))
+
+
+def export(store: Store, out_dir: str | os.PathLike[str], **options: Any) -> NoReturn:
+    """Refuses: writing prepared minibatches as files is not supported yet."""
+    raise UnsupportedError("export is not supported yet; iterate over a NeighborLoader and save its arrays")
