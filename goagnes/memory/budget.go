@@ -1,0 +1,164 @@
+package memory
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+)
+
+// Budget is a number of bytes that consumers share by leases. Its methods may
+// be called from several goroutines.
+type Budget struct {
+	total int64
+	share *Lease // of the parent, nil at the root
+
+	mu struct {
+		sync.Mutex
+		used      int64
+		peak      int64
+		consumers map[string]int64
+	}
+}
+
+// Lease is a part of a budget held by one consumer.
+type Lease struct {
+	budget   *Budget
+	consumer string
+	bytes    int64 // under budget.mu; -1 once released
+}
+
+// BudgetError refuses memory that the budget does not have.
+type BudgetError struct {
+	Consumer string
+	Need     int64 // bytes asked for
+	Free     int64
+	Total    int64
+}
+
+func (e *BudgetError) Error() string {
+	return fmt.Sprintf("%s needs %s, %s of the memory budget of %s are free: set memory to %d or more",
+		e.Consumer, size(e.Need), size(e.Free), size(e.Total), e.Total-e.Free+e.Need)
+}
+
+// Class returns the error class "budget".
+func (e *BudgetError) Class() string { return "budget" }
+
+// size writes a number of bytes for people: exactly, and rounded up in the
+// largest unit that leaves three digits.
+func size(n int64) string {
+	units := []string{"KiB", "MiB", "GiB", "TiB"}
+	if n < 1<<10 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	v, u := float64(n)/1024, 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return fmt.Sprintf("%.4g %s", v, units[u])
+}
+
+// NewBudget returns a budget of that many bytes.
+func NewBudget(total int64) *Budget {
+	b := &Budget{total: max(total, 0)}
+	b.mu.consumers = map[string]int64{}
+	return b
+}
+
+// Reserve takes n bytes for a consumer, whose name is what people read, or
+// fails with a *BudgetError.
+func (b *Budget) Reserve(consumer string, n int64) (*Lease, error) {
+	l := &Lease{budget: b, consumer: consumer}
+	if err := l.Resize(n); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Resize changes the lease to n bytes. When it fails, with a *BudgetError,
+// the lease is as before.
+func (l *Lease) Resize(n int64) error {
+	if n < 0 {
+		panic(fmt.Sprintf("memory: %s reserves %d bytes", l.consumer, n))
+	}
+	b := l.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l.bytes < 0 {
+		panic("memory: " + l.consumer + " resizes a released lease")
+	}
+	if free := b.total - b.mu.used; n-l.bytes > free {
+		return &BudgetError{Consumer: l.consumer, Need: n - l.bytes, Free: free, Total: b.total}
+	}
+	l.setLocked(n)
+	return nil
+}
+
+func (l *Lease) setLocked(n int64) {
+	b := l.budget
+	b.mu.used += n - l.bytes
+	b.mu.peak = max(b.mu.peak, b.mu.used)
+	if b.mu.consumers[l.consumer] += n - l.bytes; b.mu.consumers[l.consumer] == 0 {
+		delete(b.mu.consumers, l.consumer)
+	}
+	l.bytes = n
+}
+
+// Bytes returns the size of the lease, 0 once released.
+func (l *Lease) Bytes() int64 {
+	l.budget.mu.Lock()
+	defer l.budget.mu.Unlock()
+	return max(l.bytes, 0)
+}
+
+// Release gives the lease's bytes back. A second Release does nothing.
+func (l *Lease) Release() {
+	l.budget.mu.Lock()
+	defer l.budget.mu.Unlock()
+	if l.bytes >= 0 {
+		l.setLocked(0)
+		l.bytes = -1
+	}
+}
+
+// Sub returns a budget of n bytes that are reserved in b under "share" until
+// the Close of the new one.
+func (b *Budget) Sub(n int64) (*Budget, error) {
+	l, err := b.Reserve("share", n)
+	if err != nil {
+		return nil, err
+	}
+	s := NewBudget(n)
+	s.share = l
+	return s, nil
+}
+
+// Close gives a share back to the budget it was taken from. It panics where
+// leases of the share are not released. For other budgets it does nothing.
+func (b *Budget) Close() {
+	if b.share == nil {
+		return
+	}
+	if used := b.Used(); used != 0 {
+		panic(fmt.Sprintf("memory: a share is closed with %d bytes in use: %v", used, b.Consumers()))
+	}
+	b.share.Release()
+}
+
+// Total returns the bytes of the budget.
+func (b *Budget) Total() int64 { return b.total }
+
+// Used returns the bytes under lease.
+func (b *Budget) Used() int64 { b.mu.Lock(); defer b.mu.Unlock(); return b.mu.used }
+
+// Free returns the bytes that can still be reserved.
+func (b *Budget) Free() int64 { return b.total - b.Used() }
+
+// Peak returns the most bytes that were under lease at one time.
+func (b *Budget) Peak() int64 { b.mu.Lock(); defer b.mu.Unlock(); return b.mu.peak }
+
+// Consumers returns the bytes under lease by consumer.
+func (b *Budget) Consumers() map[string]int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.mu.consumers)
+}

@@ -1,0 +1,166 @@
+package memory
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sort"
+	"unsafe"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// ObjectIndex is the object index table T_obj: for every graph block its first
+// node and its first CSC position, and a directory that finds the block of a
+// node in a few nanoseconds. It is not changed after it is made.
+//
+// The directory cuts the nodes into equal ranges of a power of two, at most two
+// a block, and notes for each the last block that begins at or before the range;
+// what remains is a binary search between two neighbouring notes, over one or
+// two entries unless the degrees are very uneven.
+type ObjectIndex struct {
+	entries   []byte   // layout.IndexEntry each, one more than blocks
+	directory []uint32 // by node >> shift
+	shift     uint
+	numNodes  uint64
+	blocks    int
+}
+
+// directorySize returns the ranges of the directory, and the shift that maps
+// nodes to them.
+func directorySize(blocks, numNodes int64) (ranges int64, shift uint) {
+	if numNodes == 0 || blocks == 0 {
+		return 0, 0
+	}
+	for (numNodes-1)>>shift+1 > 2*blocks-1 {
+		shift++
+	}
+	return (numNodes-1)>>shift + 1, shift
+}
+
+// ObjectIndexBytes returns the bytes of the directory of an index: 8 for each
+// block.
+func ObjectIndexBytes(blocks int64) int64 { return 8 * blocks }
+
+// NewObjectIndex makes an index over entries, the bytes of the section
+// graph.index: 16 bytes for each block and as many at the end. They are used
+// in place. directory is ObjectIndexBytes of memory, aligned to 4; nil = the Go
+// heap. Entries that are not ascending or that do not span numNodes and
+// numEdges give a *layout.Error.
+func NewObjectIndex(entries, directory []byte, numNodes, numEdges int64) (*ObjectIndex, error) {
+	n := int64(len(entries)) / layout.IndexEntryBytes
+	if n == 0 || int64(len(entries))%layout.IndexEntryBytes != 0 || n-1 > 1<<31 {
+		return nil, layout.Errorf(layout.Corrupt, layout.SectionIndex, "%d bytes are no table of graph blocks", len(entries))
+	}
+	x := &ObjectIndex{entries: entries, numNodes: uint64(numNodes), blocks: int(n - 1)}
+	if err := x.validate(uint64(numEdges)); err != nil {
+		return nil, err
+	}
+	ranges, shift := directorySize(n-1, numNodes)
+	x.shift = shift
+	if directory == nil {
+		x.directory = make([]uint32, ranges)
+	} else {
+		if int64(len(directory)) < ObjectIndexBytes(n-1) || uintptr(unsafe.Pointer(unsafe.SliceData(directory)))%4 != 0 {
+			panic("memory: an object index needs ObjectIndexBytes, aligned to 4, for its directory")
+		}
+		x.directory = unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(directory))), ranges)
+	}
+	b := 0
+	for i := range x.directory {
+		for first := uint64(i) << shift; b+1 < x.blocks && x.firstNode(b+1) <= first; {
+			b++
+		}
+		x.directory[i] = uint32(b)
+	}
+	return x, nil
+}
+
+func (x *ObjectIndex) validate(numEdges uint64) error {
+	bad := func(b int, format string, a ...any) error {
+		return &layout.Error{Kind: layout.Corrupt, File: layout.SectionIndex, Offset: int64(b) * layout.IndexEntryBytes, Block: int64(b), Msg: fmt.Sprintf(format, a...) + ": rebuild the store"}
+	}
+	prev := layout.IndexEntry{}
+	for b := 0; b <= x.blocks; b++ {
+		e := x.Entry(b)
+		switch {
+		case b == 0 && e != prev:
+			return bad(b, "the first block begins at node %d, position %d", e.FirstNode, e.FirstEdge)
+		case e.FirstNode < prev.FirstNode || e.FirstEdge < prev.FirstEdge:
+			return bad(b, "node %d, position %d after node %d, position %d", e.FirstNode, e.FirstEdge, prev.FirstNode, prev.FirstEdge)
+		case b > 0 && e.FirstNode == prev.FirstNode && (e.FirstEdge == prev.FirstEdge || b == x.blocks):
+			return bad(b, "the block before holds no piece of node %d", e.FirstNode)
+		}
+		prev = e
+	}
+	if prev.FirstNode != x.numNodes || prev.FirstEdge != numEdges {
+		return bad(x.blocks, "the blocks end at node %d, position %d; the manifest says %d nodes, %d edges", prev.FirstNode, prev.FirstEdge, x.numNodes, numEdges)
+	}
+	return nil
+}
+
+// CheckHubs verifies that every piece of a hub but the last holds capacity
+// neighbour ids, as layout.HubSlot relies on.
+func (x *ObjectIndex) CheckHubs(capacity int64) error {
+	for b := 0; b < x.blocks; b++ {
+		e, next := x.Entry(b), x.Entry(b+1)
+		if e.FirstNode == next.FirstNode && next.FirstEdge-e.FirstEdge != uint64(capacity) {
+			return &layout.Error{Kind: layout.Corrupt, File: layout.SectionIndex, Offset: int64(b) * layout.IndexEntryBytes, Block: int64(b),
+				Msg: fmt.Sprintf("a piece of node %d holds %d neighbours, %d are due: rebuild the store", e.FirstNode, next.FirstEdge-e.FirstEdge, capacity)}
+		}
+	}
+	return nil
+}
+
+// Blocks returns the number of graph blocks.
+func (x *ObjectIndex) Blocks() int { return x.blocks }
+
+// Bytes returns the memory that the index occupies: entries and directory.
+func (x *ObjectIndex) Bytes() int64 { return int64(len(x.entries)) + 4*int64(len(x.directory)) }
+
+// Entry returns the entry of block b; that of Blocks() is {num_nodes, num_edges}.
+func (x *ObjectIndex) Entry(b int) layout.IndexEntry {
+	return layout.GetIndexEntry(x.entries[b*layout.IndexEntryBytes:])
+}
+
+func (x *ObjectIndex) firstNode(b int) uint64 {
+	return binary.LittleEndian.Uint64(x.entries[b*layout.IndexEntryBytes:])
+}
+
+// Find returns the block that holds the object of a node. pieces is 1, or, for
+// a hub, the number of blocks from block on over which it is split. It panics
+// on a node that is none.
+func (x *ObjectIndex) Find(node uint64) (block, pieces int) {
+	if node >= x.numNodes {
+		panic(fmt.Sprintf("memory: node %d of %d", node, x.numNodes))
+	}
+	r := int(node >> x.shift)
+	lo, hi := int(x.directory[r]), x.blocks // the last block to begin at or before node lies in [lo, hi)
+	if r+1 < len(x.directory) {
+		hi = int(x.directory[r+1]) + 1
+	}
+	for hi-lo > 1 {
+		if m := int(uint(lo+hi) >> 1); x.firstNode(m) <= node {
+			lo = m
+		} else {
+			hi = m
+		}
+	}
+	// lo is the last piece of a hub, if node is one.
+	if lo == 0 || x.firstNode(lo-1) != node {
+		return lo, 1
+	}
+	first := x.firstPiece(lo, node)
+	return first, lo - first + 1
+}
+
+// firstPiece returns the first of the blocks, up to last, that begin at node.
+func (x *ObjectIndex) firstPiece(last int, node uint64) int {
+	// Hubs of many pieces are rare and short against all blocks: double the
+	// step back from the end before halving.
+	step := 1
+	for step <= last && x.firstNode(last-step) == node {
+		step *= 2
+	}
+	from := max(last-step+1, 0)
+	return from + sort.Search(last-from, func(i int) bool { return x.firstNode(from+i) >= node })
+}
