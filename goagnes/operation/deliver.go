@@ -1,0 +1,413 @@
+package operation
+
+import (
+	"context"
+	"encoding/binary"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// Delivery puts the minibatches of a hyperbatch together, one after the other
+// in order (G-2 and G-3): ids from the record, rows from the feature cache and
+// from the minibatch's run. Records and runs are read ahead, in order, through
+// a ring of chunks, so that the device is busy while rows are copied and while
+// the consumer works.
+
+const ringChunks = 12 // chunks of runs in flight
+
+// chunkRows returns how many row records a chunk of the ring holds.
+func (e *Engine) chunkRows() int64 { return max(1, (512<<10)/max(e.stride, 1)) }
+
+// chunkBytes returns the bytes of a chunk: its rows may begin and end anywhere
+// in a page.
+func (e *Engine) chunkBytes() int64 {
+	return roundUp(e.chunkRows()*e.stride, layout.PageSize) + layout.PageSize
+}
+
+// longestBody returns the bytes of the longest record in scratch.
+func (h *hyperbatch) longestBody() int64 {
+	n := int64(0)
+	for i := range h.records {
+		if h.records[i].body == nil {
+			n = max(n, h.records[i].bytes)
+		}
+	}
+	return roundUp(n, layout.PageSize)
+}
+
+// deliveryBytes returns what delivery takes beside the cache and the slabs,
+// before it is known whether there are cold rows.
+func (h *hyperbatch) deliveryBytes() int64 {
+	return 2*h.longestBody() + ringChunks*h.e.chunkBytes() + 16*h.longest() + 3*layout.PageSize
+}
+
+// chunk is a piece of a run, or a record's body, on its way from scratch.
+type chunk struct {
+	buf   []byte
+	skip  int64 // bytes before the first row record
+	rows  int64
+	ready chan error
+}
+
+// reader reads ahead the chunks of all minibatches in order.
+type reader struct {
+	h      *hyperbatch
+	bodies chan *chunk // one for each record in scratch
+	runs   chan *chunk
+	freeB  chan []byte
+	freeR  chan []byte
+	stop   context.CancelFunc
+	done   chan struct{}
+}
+
+func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
+	e := h.e
+	ctx, cancel := context.WithCancel(ctx)
+	r := &reader{h: h, stop: cancel, done: make(chan struct{}),
+		bodies: make(chan *chunk, 2), runs: make(chan *chunk, ringChunks),
+		freeB: make(chan []byte, 2), freeR: make(chan []byte, ringChunks)}
+	body, size := h.longestBody(), e.chunkBytes()
+	for range 2 {
+		r.freeB <- mem[:body:body]
+		mem = mem[body:]
+	}
+	if h.anyCold() {
+		for range ringChunks {
+			r.freeR <- mem[:size:size]
+			mem = mem[size:]
+		}
+	}
+	inBodies := make(chan struct{})
+	go func() {
+		defer close(inBodies)
+		defer close(r.bodies)
+		for i := range h.records {
+			if rec := &h.records[i]; rec.body == nil {
+				n := roundUp(rec.bytes, layout.PageSize)
+				if !r.read(ctx, e.samples, rec.at, n, 0, 0, r.freeB, r.bodies) {
+					return
+				}
+			}
+		}
+	}()
+	go func() {
+		defer close(r.done)
+		defer func() { <-inBodies }()
+		defer close(r.runs)
+		for i := range h.records {
+			rec := &h.records[i]
+			for from := int64(0); from < int64(rec.cold); from += e.chunkRows() {
+				rows := min(e.chunkRows(), int64(rec.cold)-from)
+				at := rec.runAt + from*e.stride
+				first := at / layout.PageSize * layout.PageSize
+				n := roundUp(at+rows*e.stride, layout.PageSize) - first
+				if !r.read(ctx, e.runs, first, n, at-first, rows, r.freeR, r.runs) {
+					return
+				}
+			}
+		}
+	}()
+	return r
+}
+
+// read issues one read and passes its chunk on; false means stop.
+func (r *reader) read(ctx context.Context, f *storage.File, at, n, skip, rows int64, free chan []byte, to chan<- *chunk) bool {
+	select {
+	case buf := <-free:
+		c := &chunk{buf[:n:cap(buf)], skip, rows, make(chan error, 1)}
+		r.h.e.Store.Pool().Submit(&storage.Request{File: f, Offset: at, Buf: c.buf, Done: func(q *storage.Request) { c.ready <- q.Err }})
+		to <- c // has room for every buffer
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// close stops reading ahead and waits for reads under way to end.
+func (r *reader) close() {
+	r.stop()
+	<-r.done
+	for c := range r.bodies {
+		<-c.ready
+	}
+	for c := range r.runs {
+		<-c.ready
+	}
+}
+
+func (h *hyperbatch) anyCold() bool {
+	for i := range h.records {
+		if h.records[i].cold > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// deliver hands every minibatch to emit, in order.
+func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error {
+	e := h.e
+	h.counts.release() // the cache knows by itself which rows it holds
+	h.counter = nil
+	size := 2*h.longestBody() + 3*layout.PageSize
+	sortAt := size
+	if h.anyCold() {
+		size += ringChunks * e.chunkBytes()
+		sortAt = size
+		size += 16 * h.longest()
+	}
+	c, err := e.claim("delivery", size)
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	r := h.startReader(ctx, c.mem)
+	defer r.close()
+	for i := range h.records {
+		if err := h.deliverOne(ctx, r, &h.records[i], words(c.mem[sortAt:size]), emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *hyperbatch) deliverOne(ctx context.Context, rd *reader, r *record, sort []uint32, emit func(*Batch) error) error {
+	e := h.e
+	waited := time.Now()
+	slab, err := e.slabs.Get(ctx, e.slabBytes(r))
+	if err != nil {
+		return err
+	}
+	e.meter.addSeconds(&e.meter.consumerSeconds, waited)
+	start := time.Now()
+	body := r.body
+	if body == nil {
+		var c *chunk
+		select {
+		case c = <-rd.bodies:
+		case <-ctx.Done():
+			slab.Release()
+			return ctx.Err()
+		}
+		if err := <-c.ready; err != nil {
+			rd.freeB <- c.buf[:cap(c.buf)]
+			slab.Release()
+			return err
+		}
+		e.meter.addSeconds(&e.meter.deliverWaitSeconds, start)
+		body = c.buf
+		defer func() { rd.freeB <- c.buf[:cap(c.buf)] }()
+	}
+	b := e.newBatch(r, slab)
+	if err := h.fill(ctx, rd, r, b, body, sort); err != nil {
+		b.Release()
+		return err
+	}
+	e.meter.addSeconds(&e.meter.deliverSeconds, start)
+	e.meter.minibatches.Add(1)
+	waited = time.Now()
+	err = emit(b)
+	e.meter.addSeconds(&e.meter.consumerSeconds, waited)
+	if err != nil {
+		b.Release()
+	}
+	return err
+}
+
+// part is what a row record's column becomes in a batch.
+type part struct {
+	at, stride int64
+	dst        []byte
+	wide       bool // widened to int64
+}
+
+// int64s views b as int64s.
+func int64s(b []byte) []int64 {
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
+}
+
+// fill writes all arrays of a batch.
+func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, body []byte, sort []uint32) error {
+	e := h.e
+	endsAt, srcAt, eidsAt, length := r.offsets(e.edgeWide)
+	nodes, ends, src, eids := words(body[:endsAt]), words(body[endsAt:srcAt]), words(body[srcAt:srcAt+4*int64(r.edges)]), body[eidsAt:length]
+	get := func(name string) []byte { a, _ := b.Array(name); return a.data }
+	var parts []part
+	for _, c := range e.columns {
+		p := part{at: c.at, stride: c.stride}
+		switch c.section.Name {
+		case layout.SectionX:
+			p.dst = get("x")
+		case layout.SectionY:
+			p.dst = get("y")
+		case layout.SectionDegree:
+			p.dst = get("degree")
+		case layout.SectionOriginal:
+			p.dst, p.wide = get("n_id"), true
+		}
+		parts = append(parts, p)
+	}
+	// Work is cut into pieces that any worker takes; the first is the run,
+	// whose chunks come from the device in order.
+	const piece = 8192
+	nodePieces, edgePieces := (r.nodes+piece-1)/piece, (r.edges+piece-1)/piece
+	targetPieces := 0
+	if e.Outputs.EdgeIndex || e.Outputs.CSC {
+		targetPieces = (r.targets + piece - 1) / piece
+	}
+	var next atomic.Int64
+	hits := int64(0)
+	err := parallel(e.Threads, func(int) error {
+		for {
+			i := int(next.Add(1)) - 1
+			switch {
+			case i == 0:
+				if err := h.fillCold(ctx, rd, r, nodes, parts, sort); err != nil {
+					return err
+				}
+				e.fillSeeds(h.epoch, r, b)
+			case i <= nodePieces:
+				lo := (i - 1) * piece
+				hi := min(lo+piece, r.nodes)
+				h.fillCached(nodes, lo, hi, parts)
+				if e.Outputs.NodeIDs && e.internal == nil {
+					ids := int64s(get("n_id"))
+					for k := lo; k < hi; k++ {
+						ids[k] = int64(nodes[k])
+					}
+				}
+			case i <= nodePieces+edgePieces:
+				lo := (i - nodePieces - 1) * piece
+				e.fillEdges(b, src, eids, lo, min(lo+piece, r.edges))
+			case i <= nodePieces+edgePieces+targetPieces:
+				lo := (i - nodePieces - edgePieces - 1) * piece
+				e.fillTargets(b, ends, lo, min(lo+piece, r.targets))
+			default:
+				return nil
+			}
+		}
+	})
+	if h.cache != nil {
+		hits = int64(r.nodes - r.cold)
+		h.cache.Note(hits, int64(r.cold))
+		e.meter.cacheHits.Add(hits)
+		e.meter.cacheMisses.Add(int64(r.cold))
+	}
+	return err
+}
+
+// scatter writes one row record to local node i.
+func scatter(row []byte, i int64, parts []part) {
+	for k := range parts {
+		p := &parts[k]
+		if p.wide {
+			binary.LittleEndian.PutUint64(p.dst[8*i:], getID(row[p.at:], p.stride))
+			continue
+		}
+		copy(p.dst[i*p.stride:(i+1)*p.stride], row[p.at:p.at+p.stride])
+	}
+}
+
+// fillCached copies the rows that the feature cache holds.
+func (h *hyperbatch) fillCached(nodes []uint32, lo, hi int, parts []part) {
+	if h.cache == nil {
+		return
+	}
+	for i := lo; i < hi; i++ {
+		if slot, ok := h.cache.Slot(uint64(nodes[i])); ok {
+			scatter(h.cache.Row(slot), int64(i), parts)
+		}
+	}
+}
+
+// fillCold copies the rows of the minibatch's run.
+func (h *hyperbatch) fillCold(ctx context.Context, rd *reader, r *record, nodes []uint32, parts []part, sort []uint32) error {
+	if r.cold == 0 {
+		return nil
+	}
+	ids, locals := h.coldRows(nodes, sort)
+	if len(ids) != r.cold {
+		panic("operation: a run holds other rows than its minibatch needs")
+	}
+	stride := h.e.stride
+	for k := int64(0); k < int64(r.cold); {
+		var c *chunk
+		select {
+		case c = <-rd.runs:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		err := <-c.ready
+		if err == nil {
+			at := c.skip
+			for range c.rows {
+				scatter(c.buf[at:at+stride], int64(locals[k]), parts)
+				at += stride
+				k++
+			}
+		}
+		rd.freeR <- c.buf[:cap(c.buf)]
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fillSeeds writes what the seeds were named by.
+func (e *Engine) fillSeeds(epoch uint32, r *record, b *Batch) {
+	if a, ok := b.Array("input_id"); ok && !e.InputIsID {
+		e.places(epoch, r.index, int64s(a.data))
+	}
+}
+
+// fillEdges writes edge_index's sources, e_id and src of the edges [lo, hi).
+func (e *Engine) fillEdges(b *Batch, src []uint32, eids []byte, lo, hi int) {
+	if a, ok := b.Array("edge_index"); ok {
+		dst := int64s(a.data)
+		for i := lo; i < hi; i++ {
+			dst[i] = int64(src[i])
+		}
+	}
+	if a, ok := b.Array("e_id"); ok {
+		dst := int64s(a.data)
+		if e.edgeWide == 4 {
+			from := words(eids)
+			for i := lo; i < hi; i++ {
+				dst[i] = int64(from[i])
+			}
+		} else {
+			copy(dst[lo:hi], int64s(eids)[lo:hi])
+		}
+	}
+	if a, ok := b.Array("src"); ok {
+		copy(words(a.data)[lo:hi], src[lo:hi])
+	}
+}
+
+// fillTargets writes edge_index's targets and ptr of the targets [lo, hi).
+func (e *Engine) fillTargets(b *Batch, ends []uint32, lo, hi int) {
+	if a, ok := b.Array("edge_index"); ok {
+		dst := int64s(a.data)[len(a.data)/16:]
+		from := uint32(0)
+		if lo > 0 {
+			from = ends[lo-1]
+		}
+		for t := lo; t < hi; t++ {
+			for k := from; k < ends[t]; k++ {
+				dst[k] = int64(t)
+			}
+			from = ends[t]
+		}
+	}
+	if a, ok := b.Array("ptr"); ok {
+		copy(words(a.data)[1+lo:], ends[lo:hi])
+	}
+}

@@ -1,0 +1,2 @@
+// Package operation is the operation layer: it prepares minibatches.
+package operation

@@ -1,0 +1,219 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// Seeds are the input nodes of a loader, in the order in which they were given.
+type Seeds interface {
+	// Len returns the number of input nodes.
+	Len() int64
+	// Lookup writes the original ids of the input nodes at the given places,
+	// which need not be sorted, to ids, of the same length.
+	Lookup(places []int64, ids []uint64) error
+}
+
+// Outputs selects the arrays of a batch.
+type Outputs struct {
+	X, Y      bool // rows and labels of all local nodes
+	NodeIDs   bool // "n_id" int64: original ids of all local nodes
+	EdgeIndex bool // "edge_index" int64 (2, edges): local sources and targets
+	EdgeIDs   bool // "e_id" int64: edges' places in the imported list
+	InputIDs  bool // "input_id" int64: what the seeds were named by
+	CSC       bool // "ptr" and "src" uint32: the same edges by local target
+	Degree    bool // "degree" uint32: true in-degree of all local nodes
+}
+
+// Options configure an Engine. All fields are needed unless a default is named.
+type Options struct {
+	Store      *storage.Store
+	Index      *memory.ObjectIndex // T_obj^g
+	Budget     *memory.Budget
+	Scratch    func() (*storage.Scratch, error) // called when something must be spilled
+	Threads    int                              // workers, default: the processors that may be used
+	Seeds      Seeds
+	InputIsID  bool // "input_id" holds node ids, not places
+	BatchSize  int
+	DropLast   bool
+	Shuffle    bool
+	Fanouts    []int // neighbours drawn per node and hop, from the seeds outwards; -1 takes all
+	Seed       uint64
+	Hyperbatch int // minibatches prepared together, at most
+	Held       int // minibatches that the consumer still holds when it asks for the next: 0 or 1
+	Outputs    Outputs
+}
+
+// Engine prepares minibatches of one configuration, epoch after epoch. One
+// epoch runs at a time.
+type Engine struct {
+	Options
+	manifest *layout.Manifest
+	graph    *storage.Section
+	edgeIDs  *storage.Section // nil when not wanted
+	edgeWide int              // bytes of an edge id
+	internal *storage.Section // original -> internal id, nil for the identity
+	nodeBits int
+	columns  []column // what a row record holds
+	stride   int64    // bytes of a row record
+	slabs    *memory.SlabPool
+	meter    meter
+
+	keptGraph  *claim // the graph buffer, where it holds all blocks and is small beside the budget
+	keptBuffer *memory.Buffer
+
+	mu      sync.Mutex
+	learned estimate // what minibatches took so far
+	scratch *storage.Scratch
+	samples *storage.File // records that memory has no room for
+	runs    *storage.File // rows that the feature cache has no room for
+	grown   map[string]int64
+	running *Run
+}
+
+// column is one array of nodes that a row record holds.
+type column struct {
+	section *storage.Section
+	stride  int64
+	at      int64 // byte offset in the row record
+}
+
+// ErrClosed is returned by Next after Close.
+var ErrClosed = errors.New("the loader is closed")
+
+// New checks the options and returns an engine. Nothing is read yet.
+func New(o Options) (*Engine, error) {
+	m := o.Store.Manifest()
+	if m.NumNodes >= math.MaxUint32 {
+		return nil, fmt.Errorf("a graph of %d nodes: minibatches are prepared from graphs of fewer than 2^32-1 nodes", m.NumNodes)
+	}
+	if o.Threads <= 0 {
+		o.Threads = runtime.GOMAXPROCS(0)
+	}
+	e := &Engine{Options: o, manifest: m, nodeBits: layout.NodeBits(m.NumNodes), grown: map[string]int64{}}
+	e.graph = o.Store.Section(layout.SectionGraph)
+	if o.Outputs.EdgeIDs {
+		e.edgeIDs = o.Store.Section(layout.SectionEdgeID)
+		if e.edgeIDs == nil {
+			return nil, layout.Errorf(layout.Corrupt, layout.ManifestFile, "section %q is missing", layout.SectionEdgeID)
+		}
+		e.edgeWide = e.edgeIDs.Type().Size()
+	}
+	e.internal = o.Store.Section(layout.SectionInternal)
+	add := func(name string, wanted bool) {
+		s := o.Store.Section(name)
+		if !wanted || s == nil {
+			return
+		}
+		e.columns = append(e.columns, column{s, s.Stride(), e.stride})
+		e.stride += s.Stride()
+	}
+	add(layout.SectionX, o.Outputs.X)
+	add(layout.SectionY, o.Outputs.Y)
+	add(layout.SectionOriginal, o.Outputs.NodeIDs)
+	add(layout.SectionDegree, o.Outputs.Degree)
+	e.slabs = memory.NewSlabPool(o.Budget, o.Budget.Total())
+	return e, nil
+}
+
+// Minibatches returns the number of minibatches of an epoch.
+func (e *Engine) Minibatches() int64 {
+	n, b := e.Seeds.Len(), int64(e.BatchSize)
+	if e.DropLast {
+		return n / b
+	}
+	return (n + b - 1) / b
+}
+
+// Close ends a running epoch and returns all memory but that of batches which
+// their holders have not released.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	r := e.running
+	e.mu.Unlock()
+	if r != nil {
+		r.Close()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	err := e.slabs.Close()
+	e.keptGraph.release()
+	if e.scratch != nil {
+		err = errors.Join(err, e.scratch.Close())
+		e.scratch = nil
+	}
+	return err
+}
+
+// claim reserves and maps n bytes for a purpose.
+func (e *Engine) claim(purpose string, n int64) (*claim, error) {
+	lease, err := e.Budget.Reserve(purpose, n)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := memory.MapFor(purpose, n)
+	if err != nil {
+		lease.Release()
+		return nil, err
+	}
+	return &claim{mem, lease}, nil
+}
+
+// claim is memory taken from the budget.
+type claim struct {
+	mem   []byte
+	lease *memory.Lease
+}
+
+func (c *claim) release() {
+	if c == nil || c.mem == nil {
+		return
+	}
+	if err := memory.Unmap(c.mem); err != nil {
+		panic("operation: " + err.Error())
+	}
+	c.mem = nil
+	c.lease.Release()
+}
+
+// parallel runs f(worker) on every worker and returns the first error.
+func parallel(workers int, f func(worker int) error) error {
+	if workers <= 1 {
+		return f(0)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, workers)
+	var failure atomic.Value
+	for w := range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			defer func() {
+				if p := recover(); p != nil {
+					failure.CompareAndSwap(nil, fmt.Sprintf("%v", p))
+				}
+			}()
+			errs[w] = f(w)
+		}()
+	}
+	wg.Wait()
+	if p := failure.Load(); p != nil {
+		panic(p) // our own bug: passed on to the epoch's goroutine
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

@@ -1,0 +1,530 @@
+package operation
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// The gathering step reads each needed feature block once per hyperbatch, in
+// ascending order (G-1). A row whose access count in the hyperbatch reaches a
+// threshold goes to the feature cache; the threshold is the smallest that the
+// cache has room for. A colder row is written to the run of every minibatch
+// that needs it: a stretch of scratch that holds the minibatch's cold rows in
+// ascending order, to be read back when the minibatch is put together (G-2).
+//
+// A row record is a row of every wanted array of nodes: features, label,
+// original id, degree.
+
+const sweepBlocks = 8 // feature blocks distributed at a time
+
+// writeBytes returns the bytes of a write buffer: 256 KiB, or what a row
+// record and the bytes carried from the page before it need.
+func (e *Engine) writeBytes() int64 {
+	return max(256<<10, roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
+}
+
+// primary returns the column by whose blocks rows are swept: the widest.
+func (e *Engine) primary() *column {
+	p := &e.columns[0]
+	for i := range e.columns {
+		if e.columns[i].stride > p.stride {
+			p = &e.columns[i]
+		}
+	}
+	return p
+}
+
+// featureFrame returns the bytes of a frame of the feature buffer, and where
+// in it each column's pages begin: the pages that hold the rows of one block.
+func (e *Engine) featureFrame() (size int64, areas []int64) {
+	p := e.primary()
+	bs := e.manifest.Settings.BlockSize
+	rows := min(bs/p.stride+1, max(e.manifest.NumNodes, 1))
+	for _, c := range e.columns {
+		areas = append(areas, size)
+		size += roundUp(rows*c.stride, layout.PageSize) + layout.PageSize
+	}
+	return size, areas
+}
+
+// gather moves the rows of all the hyperbatch's minibatches out of the store.
+func (h *hyperbatch) gather(ctx context.Context, held int64) error {
+	e := h.e
+	if e.stride == 0 || len(h.records) == 0 {
+		return nil
+	}
+	start := time.Now()
+	defer e.meter.addSeconds(&e.meter.gatherSeconds, start)
+	g := &gatherer{h: h}
+	g.frameBytes, g.areas = e.featureFrame()
+	p := e.primary()
+	blocks := max(p.section.Blocks(e.manifest.Settings.BlockSize), 1)
+
+	// What is free now is divided among what this step and the delivery need.
+	free := e.Budget.Free()
+	index, _ := memory.FeatureCacheBytes(e.manifest.NumNodes, 0, e.stride)
+	frames := min(blocks, 2*sweepBlocks, max(2, free/8/g.frameBytes))
+	writeBytes := e.writeBytes()
+	buffers := max(8, min(64, free/16/writeBytes))
+	carry := int64(len(h.records)) * layout.PageSize
+	_, rows := h.counter.Threshold(1 << 62)
+	list := max(free/8, 4*h.longest())
+	step := index + frames*g.frameBytes + buffers*writeBytes + carry + list + int64(e.Threads)*scratchBytes(h.longest())
+	room := min(free-step, free-index-held-h.deliveryBytes())
+	if room < 0 {
+		room = 0
+	}
+	room = min(room, rows*e.stride)
+	threshold, rows := h.counter.Threshold(room / e.stride)
+	h.bound.needRows(e, h.counter)
+	indexBytes, dataBytes := memory.FeatureCacheBytes(e.manifest.NumNodes, rows, e.stride)
+	var err error
+	if h.cached, err = e.claim("feature cache", max(indexBytes+dataBytes, 64)); err != nil {
+		return err
+	}
+	h.cache = memory.NewFeatureCache(h.counter, threshold, rows, h.cached.mem[:indexBytes], h.cached.mem[indexBytes:], e.stride)
+	e.meter.threshold.Store(int64(threshold))
+
+	buffer, err := e.claim("feature buffer", frames*g.frameBytes)
+	if err != nil {
+		return err
+	}
+	defer buffer.release()
+	g.buffer = memory.NewBuffer(buffer.mem, g.frameBytes)
+	writes, err := e.claim("write buffers", buffers*writeBytes)
+	if err != nil {
+		return err
+	}
+	defer writes.release()
+	g.free = make(chan []byte, buffers)
+	for i := range buffers {
+		g.free <- writes.mem[i*writeBytes : (i+1)*writeBytes]
+	}
+	g.needed = make([]bool, blocks)
+
+	runEnd := int64(0)
+	for from := 0; from < len(h.records); {
+		n, err := g.window(ctx, from, list, &runEnd)
+		if err != nil {
+			return err
+		}
+		e.meter.featureSweeps.Add(1)
+		from += n
+	}
+	defer func() { h.e.meter.featureHits.Add(g.buffer.Hits()); h.e.meter.featureMisses.Add(g.buffer.Misses()) }()
+	return nil
+}
+
+// longest returns the largest number of nodes of a minibatch.
+func (h *hyperbatch) longest() int64 {
+	n := 0
+	for i := range h.records {
+		n = max(n, h.records[i].nodes)
+	}
+	return int64(n)
+}
+
+// gatherer distributes the rows of a group of minibatches in one sweep.
+type gatherer struct {
+	h          *hyperbatch
+	buffer     *memory.Buffer
+	frameBytes int64
+	areas      []int64
+	needed     []bool      // feature blocks to be read
+	free       chan []byte // write buffers
+	filled     bool        // the feature cache has its rows
+
+	runs   []run
+	failed atomic.Pointer[error]
+	writes sync.WaitGroup
+	file   *storage.File
+}
+
+// run is the destination of one minibatch's cold rows. Rows arrive in
+// ascending order and are appended; whole pages are written as they fill up.
+type run struct {
+	rows  []uint32 // cold rows, ascending
+	next  int      // first row that has not arrived
+	carry []byte   // bytes of the last page that is not full
+	tail  int      // how many
+	at    int64    // where carry belongs in the runs file
+}
+
+// window distributes rows to the minibatches from number from on, as many as
+// the lists of cold rows leave room for, and returns how many.
+func (g *gatherer) window(ctx context.Context, from int, listBytes int64, runEnd *int64) (int, error) {
+	h, e := g.h, g.h.e
+	lists, err := e.claim("cold-row lists", listBytes+int64(len(h.records)-from)*layout.PageSize)
+	if err != nil {
+		return 0, err
+	}
+	defer lists.release()
+	n, err := g.list(ctx, from, listBytes, lists.mem, runEnd)
+	if err != nil {
+		return 0, err
+	}
+	clear(g.needed)
+	if err := g.markNeeded(); err != nil {
+		return 0, err
+	}
+	cold := false
+	for i := range g.runs {
+		cold = cold || len(g.runs[i].rows) > 0
+	}
+	if cold {
+		if g.file, err = e.runsFile(*runEnd); err != nil {
+			return 0, err
+		}
+	}
+	err = g.sweep(ctx)
+	g.writes.Wait()
+	if p := g.failed.Load(); err == nil && p != nil {
+		err = *p
+	}
+	g.filled = true
+	return n, err
+}
+
+// list makes the runs of minibatches from number from on.
+func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []byte, runEnd *int64) (int, error) {
+	h, e := g.h, g.h.e
+	longest := h.longest()
+	scratch, err := e.claim("sorting cold rows", scratchBytes(longest))
+	if err != nil {
+		return 0, err
+	}
+	defer scratch.release()
+	g.runs = g.runs[:0]
+	used := int64(0)
+	bodies := h.bodies(from, scratch.mem[16*longest:])
+	for i := from; i < len(h.records); i++ {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		r := &h.records[i]
+		nodes, err := bodies.nodes(r)
+		if err != nil {
+			return 0, err
+		}
+		ids, _ := h.coldRows(nodes, words(scratch.mem[:16*longest]))
+		if i > from && used+4*int64(len(ids)) > listBytes {
+			break
+		}
+		h.e.meter.coldRows.Add(int64(len(ids)))
+		r.cold = len(ids)
+		r.runAt = *runEnd
+		*runEnd += roundUp(int64(r.cold)*e.stride, layout.PageSize)
+		rows := words(mem[used : used+4*int64(len(ids))])
+		copy(rows, ids)
+		used += 4 * int64(len(ids))
+		g.runs = append(g.runs, run{rows: rows, at: r.runAt})
+	}
+	carry := mem[listBytes:]
+	for i := range g.runs {
+		g.runs[i].carry = carry[int64(i)*layout.PageSize:][:layout.PageSize]
+	}
+	return len(g.runs), nil
+}
+
+// scratchBytes returns the memory for sorting the cold rows of a minibatch of
+// n nodes and for reading its nodes.
+func scratchBytes(n int64) int64 { return 16*n + roundUp(4*n, layout.PageSize) + layout.PageSize }
+
+// coldRows returns the rows of a minibatch that the feature cache does not
+// hold, ascending, and the local ids that they belong to. mem has four words
+// per node.
+func (h *hyperbatch) coldRows(nodes, mem []uint32) (ids, locals []uint32) {
+	n := len(nodes)
+	ids, locals = mem[:n], mem[n:2*n]
+	k := 0
+	for i, v := range nodes {
+		if _, ok := h.cache.Slot(uint64(v)); !ok {
+			ids[k], locals[k] = v, uint32(i)
+			k++
+		}
+	}
+	ids, locals = ids[:k], locals[:k]
+	sortPairs(ids, locals, mem[2*n:2*n+k], mem[3*n:3*n+k])
+	return ids, locals
+}
+
+// markNeeded finds the blocks that hold a cold row of the window or, in the
+// first, a row of the cache.
+func (g *gatherer) markNeeded() error {
+	h, e := g.h, g.h.e
+	p := e.primary()
+	size := e.manifest.Settings.BlockSize
+	for i := range g.runs {
+		block, end := int64(-1), int64(-1)
+		for _, v := range g.runs[i].rows {
+			if int64(v) >= end {
+				block = p.section.RowBlock(size, int64(v))
+				_, end = p.section.BlockRows(size, block)
+				g.needed[block] = true
+			}
+		}
+	}
+	if g.filled || h.cache.Rows() == 0 {
+		return nil
+	}
+	for b := range g.needed {
+		first, end := p.section.BlockRows(size, int64(b))
+		for v := first; v < end && !g.needed[b]; v++ {
+			if _, ok := h.cache.Slot(uint64(v)); ok {
+				g.needed[b] = true
+			}
+		}
+	}
+	return nil
+}
+
+// featureUnit is a feature block under way.
+type featureUnit struct {
+	frame      *memory.Frame
+	first, end int64 // rows
+}
+
+// sweep reads the needed blocks, a group at a time while the next is being
+// read, and distributes their rows. Half of the frames hold the group that is
+// being distributed; the other half is read meanwhile.
+func (g *gatherer) sweep(ctx context.Context) error {
+	e := g.h.e
+	p := e.primary()
+	size := e.manifest.Settings.BlockSize
+	group := max(1, g.buffer.Frames()/2)
+	var reading, ready []featureUnit
+	wait := func(units []featureUnit) error {
+		var failed error
+		for _, u := range units {
+			if err := u.frame.Wait(context.Background()); err != nil {
+				failed = err
+			}
+		}
+		return failed
+	}
+	unpin := func(units []featureUnit) {
+		for _, u := range units {
+			u.frame.Unpin()
+		}
+	}
+	next := 0
+	issue := func() ([]featureUnit, error) {
+		var units []featureUnit
+		for ; next < len(g.needed) && len(units) < group; next++ {
+			if !g.needed[next] {
+				continue
+			}
+			u := featureUnit{}
+			u.first, u.end = p.section.BlockRows(size, int64(next))
+			f, hit, ok := g.buffer.Acquire(int64(next))
+			if !ok {
+				if len(units) > 0 {
+					return units, nil
+				}
+				panic("operation: no frame is free for the next feature block")
+			}
+			u.frame = f
+			if !hit {
+				g.load(u)
+			}
+			units = append(units, u)
+		}
+		return units, nil
+	}
+	var err error
+	if reading, err = issue(); err != nil {
+		return err
+	}
+	for len(reading) > 0 {
+		if err := ctx.Err(); err != nil {
+			_ = wait(reading)
+			unpin(reading)
+			return err
+		}
+		waited := time.Now()
+		err := wait(reading)
+		e.meter.addSeconds(&e.meter.gatherWaitSeconds, waited)
+		if err != nil {
+			unpin(reading)
+			return err
+		}
+		ready = reading
+		if g.buffer.Frames() > 1 {
+			if reading, err = issue(); err != nil {
+				return err
+			}
+		} else {
+			reading = nil
+		}
+		err = g.distribute(ready)
+		unpin(ready)
+		if err != nil {
+			_ = wait(reading)
+			unpin(reading)
+			return err
+		}
+		if g.buffer.Frames() == 1 {
+			if reading, err = issue(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// load begins to read a block's rows of every column into its frame.
+func (g *gatherer) load(u featureUnit) {
+	e := g.h.e
+	left := new(atomic.Int32)
+	left.Store(int32(len(e.columns)))
+	failed := new(atomic.Pointer[error])
+	e.meter.featureBlocks.Add(1)
+	for i, c := range e.columns {
+		at, length := c.section.RowPages(u.first, u.end)
+		c.section.Submit(at, u.frame.Bytes()[g.areas[i]:g.areas[i]+length], 0, func(r *storage.Request) {
+			if r.Err != nil {
+				err := r.Err
+				failed.CompareAndSwap(nil, &err)
+			}
+			if left.Add(-1) == 0 {
+				var err error
+				if p := failed.Load(); p != nil {
+					err = *p
+				}
+				u.frame.Ready(err)
+			}
+		})
+	}
+}
+
+// copyRow writes the row record of row v of a loaded block to dst.
+func (g *gatherer) copyRow(dst []byte, u *featureUnit, v int64) {
+	mem := u.frame.Bytes()
+	for i := range g.h.e.columns {
+		c := &g.h.e.columns[i]
+		at := g.areas[i] + v*c.stride - u.first*c.stride/layout.PageSize*layout.PageSize
+		copy(dst[c.at:c.at+c.stride], mem[at:at+c.stride])
+	}
+}
+
+// distribute copies the rows of a group of blocks to the cache and the runs.
+// Workers take whole blocks for the cache, then whole minibatches, so that no
+// two write to one place and every run gets its rows in order.
+func (g *gatherer) distribute(units []featureUnit) error {
+	h, e := g.h, g.h.e
+	var nextBlock, nextRun atomic.Int64
+	return parallel(e.Threads, func(int) error {
+		for !g.filled {
+			i := int(nextBlock.Add(1)) - 1
+			if i >= len(units) {
+				break
+			}
+			u := &units[i]
+			for v := u.first; v < u.end; v++ {
+				if slot, ok := h.cache.Slot(uint64(v)); ok {
+					g.copyRow(h.cache.Row(slot), u, v)
+				}
+			}
+		}
+		for {
+			i := int(nextRun.Add(1)) - 1
+			if i >= len(g.runs) {
+				return nil
+			}
+			if g.failed.Load() != nil {
+				return nil // window reports it
+			}
+			g.append(&g.runs[i], units)
+		}
+	})
+}
+
+// append copies the rows of r that lie in the group and writes the pages that
+// are full.
+func (g *gatherer) append(r *run, units []featureUnit) {
+	stride := int(g.h.e.stride)
+	var buf []byte
+	used := 0
+	flush := func(all bool) {
+		if buf == nil {
+			return
+		}
+		whole := used / layout.PageSize * layout.PageSize
+		if all && whole < used {
+			clear(buf[used:roundUp(int64(used), layout.PageSize)])
+			whole = int(roundUp(int64(used), layout.PageSize))
+		}
+		rest := max(used-whole, 0)
+		copy(r.carry, buf[whole:whole+rest])
+		r.tail = rest
+		if whole == 0 {
+			g.free <- buf
+		} else {
+			g.write(buf, whole, r.at)
+			r.at += int64(whole)
+		}
+		buf = nil
+	}
+	for k := range units {
+		u := &units[k]
+		for r.next < len(r.rows) && int64(r.rows[r.next]) < u.end {
+			if buf != nil && used+stride > len(buf) {
+				flush(false)
+			}
+			if buf == nil {
+				buf = <-g.free
+				used = copy(buf, r.carry[:r.tail])
+			}
+			g.copyRow(buf[used:used+stride], u, int64(r.rows[r.next]))
+			used += stride
+			r.next++
+		}
+	}
+	flush(r.next == len(r.rows))
+}
+
+// write writes buf[:n] to the runs file and returns buf to the free ones.
+func (g *gatherer) write(buf []byte, n int, at int64) {
+	g.h.e.meter.spilledRows.Add(int64(n))
+	g.writes.Add(1)
+	g.h.e.Store.Pool().Submit(&storage.Request{File: g.file, Offset: at, Buf: buf[:n], Write: true, Done: func(q *storage.Request) {
+		if q.Err != nil {
+			err := q.Err
+			g.failed.CompareAndSwap(nil, &err)
+		}
+		g.free <- buf
+		g.writes.Done()
+	}})
+}
+
+// bodies reads the node lists of records in turn.
+type bodies struct {
+	h   *hyperbatch
+	mem []byte
+}
+
+func (h *hyperbatch) bodies(_ int, mem []byte) *bodies {
+	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (layout.PageSize - 1))
+	return &bodies{h, mem[skip:]}
+}
+
+// nodes returns a record's nodes, valid until the next call.
+func (b *bodies) nodes(r *record) ([]uint32, error) {
+	n := 4 * int64(r.nodes)
+	if r.body != nil {
+		return words(r.body[:n]), nil
+	}
+	page := b.mem[:roundUp(n, layout.PageSize)]
+	q := &storage.Request{File: b.h.e.samples, Offset: r.at, Buf: page}
+	if err := b.h.e.Store.Pool().Do(q); err != nil {
+		return nil, err
+	}
+	return words(page[:n]), nil
+}

@@ -1,0 +1,107 @@
+package operation
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// sampleHub samples for every request of one hub. The hub's degree is known
+// from the object index table and its neighbours are addressable by position,
+// so only the pages that hold chosen ones are read, whatever the hub's size.
+func (w *window) sampleHub(ctx context.Context, s *sampler, u unit) error {
+	e := w.h.e
+	first, end := e.Index.Entry(u.block), e.Index.Entry(u.block+u.pieces)
+	degree := end.FirstEdge - first.FirstEdge
+	row := w.bucket.row(u.block)
+	n := w.drawn(degree)
+	at, err := w.take(n * len(row))
+	if err != nil {
+		return err
+	}
+	original, err := w.hubOriginal(ctx, s, u, degree)
+	if err != nil {
+		return err
+	}
+	if uint64(n) == degree {
+		for _, r := range row {
+			w.offsets[r.slot], w.counts[r.slot] = at, uint32(n)
+			if err := w.readHub(ctx, s, u, n, func(i int) (uint64, uint32) { return uint64(i), at + uint32(i) }); err != nil {
+				return err
+			}
+			at += uint32(n)
+		}
+		return nil
+	}
+	s.hub = s.hub[:0]
+	for _, r := range row {
+		w.offsets[r.slot], w.counts[r.slot] = at, uint32(n)
+		chosen := s.positions[:n]
+		draw(chosen, w.batches[r.batch].key, original, w.position(r.slot), w.hop, degree, &s.seen)
+		for k, p := range chosen {
+			s.hub = append(s.hub, hubPick{uint64(p), at + uint32(k)})
+		}
+		at += uint32(n)
+	}
+	slices.SortFunc(s.hub, func(a, b hubPick) int { return cmp.Compare(a.position, b.position) })
+	e.meter.hubPages.Add(int64(len(s.hub)))
+	return w.readHub(ctx, s, u, len(s.hub), func(i int) (uint64, uint32) { return s.hub[i].position, s.hub[i].entry })
+}
+
+// hubOriginal reads the head of a hub's first piece and returns the hub's
+// original id.
+func (w *window) hubOriginal(ctx context.Context, s *sampler, u unit, degree uint64) (uint64, error) {
+	e := w.h.e
+	size := e.manifest.Settings.BlockSize
+	var original uint64
+	err := fetch(ctx, e.graph, 1, func(int) int64 { return int64(u.block) * size }, layout.PageSize, s.pages, func(_ int, b []byte) error {
+		h, err := layout.ParseHubHead(b, size, e.nodeBits, e.Index.Entry(u.block), e.Index.Entry(u.block+1))
+		if err != nil {
+			return e.blockError(u.block, "%v", err)
+		}
+		if h.Degree != degree {
+			return e.blockError(u.block, "a hub of degree %d, the object index table says %d", h.Degree, degree)
+		}
+		original = h.Original
+		return nil
+	})
+	return original, err
+}
+
+// readHub reads n neighbours of a hub and their edge ids; pick(i) tells the
+// position, ascending with i, and the entry of out for it.
+func (w *window) readHub(ctx context.Context, s *sampler, u unit, n int, pick func(i int) (position uint64, entry uint32)) error {
+	e := w.h.e
+	size := e.manifest.Settings.BlockSize
+	base := int64(u.block) * size
+	err := fetch(ctx, e.graph, n, func(i int) int64 {
+		p, _ := pick(i)
+		off, _ := layout.HubSlot(size, e.nodeBits, int64(p))
+		return base + off
+	}, 8, s.pages, func(i int, b []byte) error {
+		p, entry := pick(i)
+		off, shift := layout.HubSlot(size, e.nodeBits, int64(p))
+		v := layout.ReadPacked(b, shift, e.nodeBits)
+		if v >= uint64(e.manifest.NumNodes) {
+			return e.blockError(u.block+int(off/size), "neighbour %d, the store has %d nodes", v, e.manifest.NumNodes)
+		}
+		w.out[entry] = uint32(v)
+		w.h.bound.graph.mark((base + off) / layout.PageSize)
+		return nil
+	})
+	if err != nil || e.edgeIDs == nil {
+		return err
+	}
+	wide := int64(e.edgeWide)
+	firstEdge := int64(e.Index.Entry(u.block).FirstEdge)
+	return fetch(ctx, e.edgeIDs, n, func(i int) int64 {
+		p, _ := pick(i)
+		return (firstEdge + int64(p)) * wide
+	}, wide, s.pages, func(i int, b []byte) error {
+		_, entry := pick(i)
+		copy(w.outIDs[int64(entry)*wide:], b)
+		return nil
+	})
+}

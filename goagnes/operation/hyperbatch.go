@@ -1,0 +1,233 @@
+package operation
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// hyperbatch is the group of minibatches that is prepared together.
+type hyperbatch struct {
+	e     *Engine
+	epoch uint32
+	first int64 // minibatch of the epoch
+	count int
+	bound *bound
+
+	records []record
+	counter *memory.AccessCounter // nil where no rows are gathered
+
+	mu           sync.Mutex
+	resident     *claim // memory for records, nil where all are spilled
+	residentUsed int64
+	samplesEnd   int64 // bytes used of the samples file
+
+	counts *claim
+	cache  *memory.FeatureCache
+	cached *claim
+}
+
+// release returns what the hyperbatch holds.
+func (h *hyperbatch) release() {
+	h.counts.release()
+	h.cached.release()
+	h.resident.release()
+	h.counter, h.cache, h.records = nil, nil, nil
+}
+
+// sampleAll samples every minibatch (S-1 to S-3) in as few windows as memory
+// allows. A window that runs out of memory is tried again with more memory,
+// and where the budget has none, as a smaller one: what is drawn does not
+// depend on it.
+func (h *hyperbatch) sampleAll(ctx context.Context) error {
+	e := h.e
+	start := time.Now()
+	defer e.meter.addSeconds(&e.meter.sampleSeconds, start)
+	var err error
+	if e.stride > 0 {
+		if h.counts, err = e.claim("access counts", max(e.manifest.NumNodes, 1)); err != nil {
+			return err
+		}
+		h.counter = memory.NewAccessCounter(h.counts.mem)
+	}
+	estimate := e.estimate()
+	if want := estimate.record * int64(h.count) * 5 / 4; want <= e.Budget.Free()/8 {
+		if h.resident, err = e.claim("samples", max(want, 4096)); err != nil {
+			return err
+		}
+	}
+	buffer, graph, err := e.graphBuffer()
+	if err != nil {
+		return err
+	}
+	hits, misses := buffer.Hits(), buffer.Misses()
+	defer func() {
+		e.meter.graphHits.Add(buffer.Hits() - hits)
+		e.meter.graphMisses.Add(buffer.Misses() - misses)
+		graph.release()
+	}()
+
+	rest := e.Budget.Free()
+	size := min(rest, roundUp(estimate.window*int64(h.count)*3/2+8<<20, layout.PageSize))
+	memoryOf, err := e.claim("sampling window", size)
+	if err != nil {
+		return err
+	}
+	defer func() { memoryOf.release() }()
+	w := &window{h: h, buffer: buffer, mem: newTwoEnded(memoryOf.mem)}
+	h.records = make([]record, 0, h.count)
+	at := h.count
+	if fit := size / max(estimate.window, 1); int64(at) > fit {
+		at = int(max(fit, 1))
+	}
+	for done := 0; done < h.count; {
+		n := min(at, h.count-done)
+		err := w.sample(ctx, done, n)
+		if isSplit(err) {
+			e.meter.splits.Add(1)
+			if more := min(2*size, size+e.Budget.Free()); more >= size+size/8 {
+				memoryOf.release()
+				size = roundUp(more-layout.PageSize, layout.PageSize)
+				if memoryOf, err = e.claim("sampling window", size); err != nil {
+					return err
+				}
+				w.mem = newTwoEnded(memoryOf.mem)
+				continue
+			}
+			if n == 1 {
+				return &memory.BudgetError{Consumer: "sampling one minibatch", Need: 2 * size, Free: size, Total: e.Budget.Total()}
+			}
+			at = (n + 1) / 2
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for j := range w.batches {
+			h.records = append(h.records, w.batches[j].rec)
+		}
+		e.meter.windows.Add(1)
+		e.learn(w, n)
+		done += n
+		if fit := size / max(e.estimate().window, 1); fit > int64(at) {
+			at = int(min(fit, int64(h.count)))
+		}
+	}
+	return nil
+}
+
+// estimate is what a minibatch is expected to take, in bytes.
+type estimate struct {
+	window int64 // of a sampling window
+	record int64
+}
+
+// estimate returns what minibatches took so far, or before the first what the
+// fanouts and the mean degree suggest.
+func (e *Engine) estimate() estimate {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.learned.window > 0 {
+		return e.learned
+	}
+	degree := int64(1)
+	if e.manifest.NumNodes > 0 {
+		degree += 2 * e.manifest.NumEdges / e.manifest.NumNodes
+	}
+	frontier := int64(e.BatchSize)
+	nodes, edges, most := frontier, int64(0), frontier*32
+	for _, k := range e.Fanouts {
+		n := degree
+		if k >= 0 {
+			n = min(n, int64(k))
+		}
+		drawn := frontier * n
+		most = max(most, frontier*20+drawn*int64(4+e.edgeWide))
+		edges += drawn
+		frontier = min(drawn, e.manifest.NumNodes)
+		nodes += frontier
+	}
+	r := 4*nodes + 8*edges + int64(e.edgeWide)*edges
+	return estimate{window: most + r/4 + 4096, record: r + 4096}
+}
+
+// learn keeps what the minibatches of a window took.
+func (e *Engine) learn(w *window, n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	bodies := int64(0)
+	for j := range w.batches {
+		bodies += w.batches[j].rec.bytes
+	}
+	e.learned = estimate{window: w.mem.peak/int64(n) + 4096, record: bodies/int64(n) + 4096}
+	w.mem.peak = 0
+}
+
+// graphBuffer returns the graph buffer, kept from before or made anew, and
+// what must be released after use, nil where it is kept. All
+// blocks get a frame where they take at most three quarters of what is free;
+// otherwise a quarter is for reading ahead, since a sweep that does not fit
+// has no use for old blocks.
+func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
+	if e.keptGraph != nil {
+		return e.keptBuffer, nil, nil
+	}
+	frame := e.graphFrameBytes()
+	free := e.Budget.Free()
+	all := max(int64(e.Index.Blocks()), 1) * frame
+	size := all
+	if all > free/4*3 {
+		size = max(free/4/frame, 4) * frame
+	}
+	size = min(size, all)
+	c, err := e.claim("graph buffer", size)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := memory.NewBuffer(c.mem, frame)
+	if all == size && all <= e.Budget.Total()/4 {
+		e.keptGraph, e.keptBuffer = c, b
+		return b, nil, nil
+	}
+	return b, c, nil
+}
+
+// samplesFile returns the scratch file of records, at least size bytes long.
+func (e *Engine) samplesFile(size int64) (*storage.File, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.grow(&e.samples, "samples", size)
+}
+
+// runsFile returns the scratch file of rows, at least size bytes long.
+func (e *Engine) runsFile(size int64) (*storage.File, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.grow(&e.runs, "rows", size)
+}
+
+func (e *Engine) grow(f **storage.File, name string, size int64) (*storage.File, error) {
+	const step = 64 << 20
+	if e.scratch == nil {
+		s, err := e.Scratch()
+		if err != nil {
+			return nil, fmt.Errorf("what does not fit the memory budget must be spilled: %w", err)
+		}
+		e.scratch = s
+	}
+	var err error
+	switch {
+	case *f == nil:
+		*f, err = e.scratch.Create(name, roundUp(size, step))
+		e.grown[name] = roundUp(size, step)
+	case e.grown[name] < size:
+		err = e.scratch.Extend(*f, roundUp(size, step))
+		e.grown[name] = roundUp(size, step)
+	}
+	return *f, err
+}

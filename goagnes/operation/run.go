@@ -1,0 +1,131 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// Run is one epoch under way.
+type Run struct {
+	e       *Engine
+	batches chan *Batch
+	cancel  context.CancelFunc
+	done    chan struct{}
+	err     error // set before done is closed
+
+	mu     sync.Mutex
+	closed bool
+}
+
+// Start begins an epoch; an epoch that still runs is closed first. A goroutine
+// prepares minibatches ahead of Next, as many as the memory for batches holds.
+func (e *Engine) Start(ctx context.Context, epoch uint32) *Run {
+	e.mu.Lock()
+	before := e.running
+	e.mu.Unlock()
+	if before != nil {
+		before.Close()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r := &Run{e: e, batches: make(chan *Batch), cancel: cancel, done: make(chan struct{})}
+	e.mu.Lock()
+	e.running = r
+	e.mu.Unlock()
+	e.meter.begin()
+	go func() {
+		defer close(r.done)
+		defer func() {
+			if p := recover(); p != nil {
+				r.err = fmt.Errorf("internal error: %v", p)
+			}
+		}()
+		r.err = e.epoch(ctx, epoch, r)
+		e.meter.end()
+	}()
+	return r
+}
+
+// epoch runs Algorithm 1: hyperbatch by hyperbatch, sample, gather, hand out.
+func (e *Engine) epoch(ctx context.Context, epoch uint32, r *Run) error {
+	total := e.Minibatches()
+	bound, err := e.newBound()
+	if err != nil {
+		return err
+	}
+	defer bound.mem.release()
+	defer func() { e.meter.bound.Store(bound.bytes()) }()
+	for first := int64(0); first < total; first += int64(e.Hyperbatch) {
+		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(e.Hyperbatch), total-first)), bound: bound}
+		err := e.one(ctx, h, r)
+		h.release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
+	e.slabs.Trim() // sampling needs the memory that idle batches hold
+	e.meter.hyperbatches.Add(1)
+	if err := h.sampleAll(ctx); err != nil {
+		return err
+	}
+	if err := h.gather(ctx, h.held()); err != nil {
+		return err
+	}
+	e.meter.bound.Store(h.bound.bytes())
+	return h.deliver(ctx, func(b *Batch) error {
+		select {
+		case r.batches <- b:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+}
+
+// Next returns the next minibatch, io.EOF after the last, ErrClosed after
+// Close. The caller must Release it.
+func (r *Run) Next(ctx context.Context) (*Batch, error) {
+	start := time.Now()
+	defer r.e.meter.addSeconds(&r.e.meter.nextSeconds, start)
+	select {
+	case b := <-r.batches:
+		return b, nil
+	case <-r.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r.mu.Lock()
+	closed := r.closed
+	r.mu.Unlock()
+	switch {
+	case r.err == nil:
+		return nil, io.EOF
+	case closed && errors.Is(r.err, context.Canceled):
+		return nil, ErrClosed
+	}
+	return nil, r.err
+}
+
+// Close ends the epoch and waits until its goroutines have ended. It may be
+// called again, and while another goroutine is in Next.
+func (r *Run) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.cancel()
+	for {
+		select {
+		case b := <-r.batches:
+			b.Release()
+		case <-r.done:
+			return
+		}
+	}
+}

@@ -1,0 +1,531 @@
+package operation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// windowBatch is a minibatch while its window is sampled.
+type windowBatch struct {
+	key  Key
+	hops []hopPart // 0: the seeds, without edges
+	base uint32    // slot of its first frontier node
+	rec  record
+}
+
+// hopPart is what one hop added to a minibatch.
+type hopPart struct {
+	nodes  []uint32 // new nodes, internal ids
+	counts []uint32 // edges by frontier node
+	src    []uint32 // local ids
+	eids   []byte
+}
+
+// window is the group of minibatches of a hyperbatch that is sampled at a
+// time: all of it where memory allows. The graph blocks are swept once per hop
+// and window.
+type window struct {
+	h        *hyperbatch
+	mem      *twoEnded
+	buffer   *memory.Buffer
+	batches  []windowBatch
+	repeated map[uint32]uint32 // slot of a repeated seed -> its position
+
+	// of the hop being sampled
+	hop     int
+	fanout  int
+	bucket  *bucket
+	offsets []uint32 // by slot: first entry in out
+	counts  []uint32 // by slot: entries
+	out     []uint32 // neighbours, internal ids
+	outIDs  []byte   // their edge ids
+	taken   atomic.Int64
+	workers []sampler
+}
+
+// sampler is a worker's scratch.
+type sampler struct {
+	positions []uint32
+	seen      positionSet
+	pages     []byte
+	hub       []hubPick
+}
+
+// hubPick is one chosen neighbour of a hub.
+type hubPick struct {
+	position uint64
+	entry    uint32 // where it goes in out
+}
+
+// sampleWindow samples the minibatches first..first+n-1 of the hyperbatch and
+// appends their records.
+func (w *window) sample(ctx context.Context, first, n int) error {
+	e := w.h.e
+	w.mem.reset()
+	w.batches = make([]windowBatch, n)
+	if err := w.readSeeds(ctx, first); err != nil {
+		return err
+	}
+	for hop, fanout := range e.Fanouts {
+		w.mem.resetHigh()
+		w.hop, w.fanout = hop, fanout
+		if err := w.sampleHop(ctx); err != nil {
+			return err
+		}
+		if err := w.collect(ctx, hop == len(e.Fanouts)-1); err != nil {
+			return err
+		}
+	}
+	if len(e.Fanouts) == 0 {
+		w.mem.resetHigh()
+		return w.collect(ctx, true)
+	}
+	return nil
+}
+
+// readSeeds sets every minibatch's seeds, as internal ids.
+func (w *window) readSeeds(ctx context.Context, first int) error {
+	e := w.h.e
+	total := 0
+	for j := range w.batches {
+		b := &w.batches[j]
+		index := w.h.first + int64(first+j)
+		from := index * int64(e.BatchSize)
+		b.rec = record{index: index, seeds: int(min(int64(e.BatchSize), e.Seeds.Len()-from))}
+		b.key = batchKey(e.Seed, w.h.epoch, uint64(index))
+		total += b.rec.seeds
+	}
+	placesRaw, err := w.mem.takeHigh(int64(total) * 8)
+	if err != nil {
+		return err
+	}
+	idsRaw, err := w.mem.takeHigh(int64(total) * 8)
+	if err != nil {
+		return err
+	}
+	if total == 0 {
+		return nil
+	}
+	places := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(placesRaw))), total)
+	ids := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(idsRaw))), total)
+	at := 0
+	for j := range w.batches {
+		r := &w.batches[j].rec
+		e.places(w.h.epoch, r.index, places[at:at+r.seeds])
+		at += r.seeds
+	}
+	if err := e.Seeds.Lookup(places, ids); err != nil {
+		return err
+	}
+	internal, err := w.mem.lowWords(total)
+	if err != nil {
+		return err
+	}
+	if err := w.toInternal(ctx, ids, internal); err != nil {
+		return err
+	}
+	w.repeated = nil
+	seen := make(map[uint32]struct{}, e.BatchSize)
+	at = 0
+	for j := range w.batches {
+		b := &w.batches[j]
+		b.hops = append(b.hops, hopPart{nodes: internal[at : at+b.rec.seeds]})
+		clear(seen)
+		for i, v := range b.hops[0].nodes {
+			if _, again := seen[v]; again {
+				if w.repeated == nil {
+					w.repeated = map[uint32]uint32{}
+				}
+				w.repeated[uint32(at+i)] = uint32(i)
+			}
+			seen[v] = struct{}{}
+		}
+		at += b.rec.seeds
+	}
+	return nil
+}
+
+// places writes the places among the input nodes of a minibatch's seeds.
+func (e *Engine) places(epoch uint32, minibatch int64, places []int64) {
+	from := minibatch * int64(e.BatchSize)
+	if !e.Shuffle {
+		for i := range places {
+			places[i] = from + int64(i)
+		}
+		return
+	}
+	p := newPermutation(e.Seed, epoch, uint64(e.Seeds.Len()))
+	for i := range places {
+		places[i] = int64(p.at(uint64(from) + uint64(i)))
+	}
+}
+
+// toInternal translates original ids.
+func (w *window) toInternal(ctx context.Context, ids []uint64, out []uint32) error {
+	e := w.h.e
+	for _, v := range ids {
+		if v >= uint64(e.manifest.NumNodes) {
+			return layout.Errorf(layout.Corrupt, "", "a seed node has the id %d, the store has %d nodes", v, e.manifest.NumNodes)
+		}
+	}
+	if e.internal == nil {
+		for i, v := range ids {
+			out[i] = uint32(v)
+		}
+		return nil
+	}
+	var parts [4][]uint32
+	for i := range parts {
+		var err error
+		if parts[i], err = w.mem.highWords(len(ids)); err != nil {
+			return err
+		}
+	}
+	keys, slots := parts[0], parts[1]
+	for i, v := range ids {
+		keys[i], slots[i] = uint32(v), uint32(i)
+	}
+	sortPairs(keys, slots, parts[2], parts[3])
+	pages, err := w.mem.takeHigh(min(1<<20, roundUp(w.mem.room()/4, layout.PageSize)+2*layout.PageSize))
+	if err != nil {
+		return err
+	}
+	width := e.internal.Stride()
+	pages = pages[:len(pages)/layout.PageSize*layout.PageSize]
+	return fetch(ctx, e.internal, len(keys), func(i int) int64 { return int64(keys[i]) * width }, width, pages,
+		func(i int, b []byte) error {
+			v := getID(b, width)
+			if v >= uint64(e.manifest.NumNodes) {
+				return layout.Errorf(layout.Corrupt, e.internal.File, "node %d has the internal id %d of %d nodes", keys[i], v, e.manifest.NumNodes)
+			}
+			out[slots[i]] = uint32(v)
+			return nil
+		})
+}
+
+// frontier returns the nodes to expand in the present hop.
+func (b *windowBatch) frontier() []uint32 { return b.hops[len(b.hops)-1].nodes }
+
+// sampleHop draws the neighbours of all frontiers (S-1 and S-2): bucket them,
+// then visit each block with a non-empty row once, in ascending order.
+func (w *window) sampleHop(ctx context.Context) error {
+	e := w.h.e
+	frontiers := make([][]uint32, len(w.batches))
+	total := 0
+	for j := range w.batches {
+		b := &w.batches[j]
+		b.base = uint32(total)
+		frontiers[j] = b.frontier()
+		total += len(frontiers[j])
+	}
+	var err error
+	if w.offsets, err = w.mem.highWords(total); err != nil {
+		return err
+	}
+	if w.counts, err = w.mem.highWords(total); err != nil {
+		return err
+	}
+	clear(w.counts)
+	w.out, w.outIDs = nil, nil
+	w.taken.Store(0)
+	if w.fanout == 0 || total == 0 || e.manifest.NumEdges == 0 {
+		return nil
+	}
+	start := time.Now()
+	if w.bucket, err = fillBucket(w.mem, e.Index, frontiers); err != nil {
+		return err
+	}
+	e.meter.bucketRequests.Add(int64(total))
+	e.meter.addSeconds(&e.meter.bucketSeconds, start)
+
+	w.workers = make([]sampler, e.Threads)
+	for i := range w.workers {
+		if w.workers[i].pages, err = w.mem.takeHigh(min(1<<20, max(2*layout.PageSize, w.mem.room()/32/layout.PageSize*layout.PageSize))); err != nil {
+			return err
+		}
+		if w.fanout > 0 {
+			w.workers[i].positions = make([]uint32, w.fanout)
+		}
+	}
+	entry := int64(4 + e.edgeWide)
+	room := w.mem.room() - 2*layout.PageSize
+	if w.hop < len(e.Fanouts)-1 {
+		room /= 2 // the hop's lasting parts come after
+	} else {
+		room = room * 3 / 4
+	}
+	entries := room / entry
+	if w.fanout > 0 {
+		entries = min(entries, int64(total)*int64(w.fanout))
+	}
+	entries = min(entries, math.MaxUint32)
+	if entries <= 0 {
+		return errSplit
+	}
+	if w.outIDs, err = w.mem.takeHigh(entries * int64(e.edgeWide)); err != nil {
+		return err
+	}
+	if w.out, err = w.mem.highWords(int(entries)); err != nil {
+		return err
+	}
+	return w.visitBlocks(ctx)
+}
+
+// unit is a graph block on its way to a worker; frame is nil for a hub.
+type unit struct {
+	block  int
+	pieces int
+	frame  *memory.Frame
+}
+
+// visitBlocks loads each needed block once, ahead of the workers by as many
+// frames as there are, and lets the workers sample. Blocks reach the workers
+// in ascending order. A worker that fails goes on taking units, to unpin them.
+func (w *window) visitBlocks(ctx context.Context) error {
+	e := w.h.e
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	units := make(chan unit, w.buffer.Frames())
+	errs := make(chan error, 1)
+	go func() {
+		errs <- parallel(e.Threads, func(worker int) error {
+			var failed error
+			for u := range units {
+				if u.frame != nil {
+					err := u.frame.Wait(context.Background()) // a read in flight must end before its frame is reused
+					if failed == nil && err == nil && ctx.Err() == nil {
+						err = w.sampleBlock(&w.workers[worker], u)
+					}
+					u.frame.Unpin()
+					if failed == nil && err != nil {
+						failed = err
+						cancel()
+					}
+					continue
+				}
+				if failed == nil && ctx.Err() == nil {
+					if failed = w.sampleHub(ctx, &w.workers[worker], u); failed != nil {
+						cancel()
+					}
+				}
+			}
+			return failed
+		})
+	}()
+	err := w.loadBlocks(ctx, units)
+	close(units)
+	if failed := <-errs; failed != nil {
+		return failed
+	}
+	return err
+}
+
+func (w *window) loadBlocks(ctx context.Context, units chan<- unit) error {
+	e := w.h.e
+	for block := range e.Index.Blocks() {
+		row := w.bucket.row(block)
+		if len(row) == 0 {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, pieces := e.Index.Find(uint64(row[0].node)); pieces > 1 {
+			e.meter.hubVisits.Add(1)
+			units <- unit{block, pieces, nil}
+			continue
+		}
+		f, err := w.acquire(ctx, block)
+		if err != nil {
+			return err
+		}
+		units <- unit{block, 1, f}
+	}
+	return nil
+}
+
+// acquire pins a block's frame and, where the buffer does not hold it, begins
+// to load it.
+func (w *window) acquire(ctx context.Context, block int) (*memory.Frame, error) {
+	e := w.h.e
+	for {
+		f, hit, ok := w.buffer.Acquire(int64(block))
+		if !ok {
+			if err := w.buffer.WaitUnpinned(ctx); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if hit {
+			return f, nil
+		}
+		size := e.manifest.Settings.BlockSize
+		left := atomic.Int32{}
+		left.Store(1)
+		var failed atomic.Pointer[error]
+		done := func(r *storage.Request) {
+			if r.Err != nil {
+				failed.CompareAndSwap(nil, &r.Err)
+			}
+			if left.Add(-1) == 0 {
+				var err error
+				if p := failed.Load(); p != nil {
+					err = *p
+				}
+				f.Ready(err)
+			}
+		}
+		at, length := e.edgeIDPages(block)
+		if length > 0 {
+			left.Add(1)
+			e.edgeIDs.Submit(at, f.Bytes()[size:size+length], 0, done)
+		}
+		e.meter.graphBlocks.Add(1)
+		e.graph.Submit(int64(block)*size, f.Bytes()[:size], 0, done)
+		return f, nil
+	}
+}
+
+// edgeIDPages returns the byte range of the edge ids that go with a block.
+func (e *Engine) edgeIDPages(block int) (at, length int64) {
+	if e.edgeIDs == nil {
+		return 0, 0
+	}
+	return e.edgeIDs.RowPages(int64(e.Index.Entry(block).FirstEdge), int64(e.Index.Entry(block+1).FirstEdge))
+}
+
+// graphFrameBytes returns the bytes of a frame of the graph buffer: a block
+// and the edge ids that go with it.
+func (e *Engine) graphFrameBytes() int64 {
+	longest := int64(0)
+	if e.edgeIDs != nil {
+		for b := range e.Index.Blocks() {
+			_, n := e.edgeIDPages(b)
+			longest = max(longest, n)
+		}
+	}
+	return e.manifest.Settings.BlockSize + longest
+}
+
+// take reserves n entries of out.
+func (w *window) take(n int) (uint32, error) {
+	end := w.taken.Add(int64(n))
+	if end > int64(len(w.out)) {
+		return 0, errSplit
+	}
+	return uint32(end) - uint32(n), nil
+}
+
+func (w *window) drawn(degree uint64) int {
+	if w.fanout < 0 || degree <= uint64(w.fanout) {
+		return int(min(degree, math.MaxInt32))
+	}
+	return w.fanout
+}
+
+// position returns the word that tells a repeated seed's draws apart.
+func (w *window) position(slot uint32) uint32 {
+	if w.hop == 0 && w.repeated != nil {
+		return w.repeated[slot]
+	}
+	return 0
+}
+
+// sampleBlock samples for every request in the row of a block of whole objects.
+func (w *window) sampleBlock(s *sampler, u unit) error {
+	e := w.h.e
+	size := e.manifest.Settings.BlockSize
+	mem := u.frame.Bytes()
+	entry := e.Index.Entry(u.block)
+	g, err := layout.ParseGraphBlock(mem[:size], e.nodeBits, entry, e.Index.Entry(u.block+1))
+	if err != nil {
+		return e.blockError(u.block, "%v", err)
+	}
+	if g.Hub {
+		return e.blockError(u.block, "a piece of a hub where whole objects are due")
+	}
+	row := w.bucket.row(u.block)
+	total := 0
+	for _, r := range row {
+		start, end := g.Object(int(uint64(r.node) - g.FirstNode))
+		n := w.drawn(uint64(end - start))
+		w.counts[r.slot] = uint32(n)
+		total += n
+	}
+	at, err := w.take(total)
+	if err != nil {
+		return err
+	}
+	ids := mem[size:]
+	wide := int64(e.edgeWide)
+	if wide > 0 {
+		first, _ := e.edgeIDPages(u.block)
+		ids = ids[int64(g.FirstEdge)*wide-first:]
+	}
+	pageBase := int64(u.block) * size / layout.PageSize
+	for _, r := range row {
+		i := int(uint64(r.node) - g.FirstNode)
+		start, end := g.Object(i)
+		n := int(w.counts[r.slot])
+		w.offsets[r.slot] = at
+		if n == 0 {
+			continue
+		}
+		dst := w.out[at : at+uint32(n)]
+		if n == end-start {
+			for k := range dst {
+				dst[k] = uint32(g.Neighbor(start + k))
+			}
+			if wide > 0 {
+				copy(w.outIDs[int64(at)*wide:], ids[int64(start)*wide:int64(end)*wide])
+			}
+			h := w.h.bound
+			for p := g.Offset(start) / layout.PageSize; p <= g.Offset(end-1)/layout.PageSize; p++ {
+				h.graph.mark(pageBase + int64(p))
+			}
+		} else {
+			chosen := s.positions[:n]
+			draw(chosen, w.batches[r.batch].key, g.Original(i), w.position(r.slot), w.hop, uint64(end-start), &s.seen)
+			for k, p := range chosen {
+				q := start + int(p)
+				dst[k] = uint32(g.Neighbor(q))
+				w.h.bound.graph.mark(pageBase + int64(g.Offset(q)/layout.PageSize))
+			}
+			switch wide {
+			case 4:
+				to := words(w.outIDs)[at:]
+				for k, p := range chosen {
+					to[k] = uint32(getID(ids[int64(start+int(p))*4:], 4))
+				}
+			case 8:
+				for k, p := range chosen {
+					copy(w.outIDs[(int64(at)+int64(k))*8:], ids[int64(start+int(p))*8:][:8])
+				}
+			}
+		}
+		for _, v := range dst {
+			if uint64(v) >= uint64(e.manifest.NumNodes) {
+				return e.blockError(u.block, "node %d has the neighbour %d, the store has %d nodes", r.node, v, e.manifest.NumNodes)
+			}
+		}
+		at += uint32(n)
+	}
+	return nil
+}
+
+func (e *Engine) blockError(block int, format string, a ...any) error {
+	return &layout.Error{Kind: layout.Corrupt, File: e.graph.File, Block: int64(block),
+		Offset: int64(block) * e.manifest.Settings.BlockSize, Msg: fmt.Sprintf(format, a...)}
+}
+
+// isSplit reports whether a window failed for want of memory only.
+func isSplit(err error) bool { return errors.Is(err, errSplit) }
