@@ -108,7 +108,13 @@ func (c *csrRows) Scan(ctx context.Context, f func(first int64, rows []byte) err
 				if err != nil {
 					return err
 				}
-				copy(row[col*size:(col+1)*size], v)
+				cell := row[col*size : (col+1)*size]
+				for _, x := range cell {
+					if x != 0 {
+						return indexError(c.indices.name(), last, "column %d a second time in row %d; sum duplicates first", col, first+r)
+					}
+				}
+				copy(cell, v)
 			}
 		}
 		b := buf[:n*rowBytes]

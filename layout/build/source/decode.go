@@ -1,6 +1,6 @@
 package source
 
-// Decoding of element bytes: ids of four widths in both byte orders, and the
+// Decoding of element bytes: ids of every integer type in both byte orders, and the
 // byte order of rows.
 
 import (
@@ -52,8 +52,19 @@ func decodeIDs(out []int64, data []byte, at, stride int64, d layout.DType, big b
 			sign |= v
 			at += stride
 		}
-	default:
-		panic("source: decodeIDs of " + d.String())
+	default: // narrow integers
+		size := int64(d.Size())
+		var w [2]byte
+		for i := range out {
+			copy(w[:], data[at:at+size])
+			if big && size == 2 {
+				w[0], w[1] = w[1], w[0]
+			}
+			v, _ := integerAt(w[:], 0, d)
+			out[i] = v
+			sign |= v
+			at += stride
+		}
 	}
 	if sign >= 0 {
 		return -1

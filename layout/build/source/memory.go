@@ -111,8 +111,8 @@ type memoryEdges struct {
 	src, dst vector
 }
 
-// EdgesFromMemory returns the edges of an edge index in memory: int32, uint32,
-// int64 or uint64 of shape (2, E), sources in row 0 and targets in row 1, or
+// EdgesFromMemory returns the edges of an edge index in memory: integers of any
+// type (int32, uint32, int64 and uint64 are fast) of shape (2, E), sources in row 0 and targets in row 1, or
 // (E, 2), one edge a row. A (2, 2) array is read as (2, E).
 func EdgesFromMemory(edgeIndex Array) (Edges, error) {
 	if err := edgeIndex.check(); err != nil {
@@ -319,11 +319,10 @@ func rowsPerChunk(rowBytes int64) int64 { return max(1, ChunkBytes/rowBytes) }
 
 // checkIDType refuses element types that cannot be ids.
 func checkIDType(name string, d layout.DType) error {
-	switch d {
-	case layout.Int32, layout.Uint32, layout.Int64, layout.Uint64:
+	if d >= layout.Int8 && d <= layout.Uint64 {
 		return nil
 	}
-	return inputError(name, "ids of type %s; int32, uint32, int64 or uint64 are read", d)
+	return inputError(name, "ids of type %s; ids are integers, best int32, uint32, int64 or uint64", d)
 }
 
 // edgeIndexLayout tells (2, E) from (E, 2).

@@ -49,7 +49,7 @@ const (
 	ChunkBytes = 1 << 20
 	// MaxRowBytes bounds one row of an array.
 	MaxRowBytes = 64 << 20
-	// MaxLineBytes bounds one line of text.
+	// MaxLineBytes bounds one line of text; longer ones may be refused.
 	MaxLineBytes = 1 << 20
 )
 

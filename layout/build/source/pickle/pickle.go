@@ -92,7 +92,7 @@ type Array struct {
 	DType   DType
 	Shape   []int64
 	Fortran bool
-	Data    []byte // a part of the input
+	Data    string // the elements; a part of the input
 	built   bool
 }
 
@@ -144,7 +144,7 @@ var allowed = map[global]bool{
 type mark struct{}
 
 type machine struct {
-	in     []byte
+	in     string
 	at     int // next byte
 	op     int // position of the opcode in hand
 	stack  []any
@@ -154,8 +154,9 @@ type machine struct {
 }
 
 // Load reads one pickle; what follows it is ignored, as Python does. Errors are
-// of type *Error. The result shares memory with in.
-func Load(in []byte) (any, error) {
+// of type *Error. The result keeps in alive: strings and arrays are parts of it,
+// so that a pickle that refers to one string many times costs nothing.
+func Load(in string) (any, error) {
 	m := &machine{in: in, memo: map[int64]any{}}
 	for {
 		m.op = m.at
@@ -177,9 +178,9 @@ func (m *machine) fail(format string, args ...any) error {
 }
 
 // take returns the next n bytes.
-func (m *machine) take(n int64) ([]byte, error) {
+func (m *machine) take(n int64) (string, error) {
 	if n < 0 || n > int64(len(m.in)-m.at) {
-		return nil, m.fail("the pickle ends early")
+		return "", m.fail("the pickle ends early")
 	}
 	b := m.in[m.at : m.at+int(n)]
 	m.at += int(n)
@@ -188,27 +189,22 @@ func (m *machine) take(n int64) ([]byte, error) {
 
 // line returns the bytes before the next newline.
 func (m *machine) line() (string, error) {
-	end := strings.IndexByte(string(m.in[m.at:min(len(m.in), m.at+1024)]), '\n')
+	end := strings.IndexByte(m.in[m.at:min(len(m.in), m.at+1024)], '\n')
 	if end < 0 {
 		return "", m.fail("a line without an end, or of more than 1024 bytes")
 	}
-	s := string(m.in[m.at : m.at+end])
+	s := m.in[m.at : m.at+end]
 	m.at += end + 1
 	return s, nil
 }
 
 func (m *machine) number(width int64) (int64, error) {
 	b, err := m.take(width)
-	if err != nil {
-		return 0, err
+	v := int64(0)
+	for i := range len(b) {
+		v |= int64(b[i]) << (8 * i)
 	}
-	switch width {
-	case 1:
-		return int64(b[0]), nil
-	case 2:
-		return int64(binary.LittleEndian.Uint16(b)), nil
-	}
-	return int64(binary.LittleEndian.Uint32(b)), nil
+	return v, err
 }
 
 func (m *machine) push(v any) error {
@@ -438,7 +434,7 @@ func (m *machine) scalar(op byte) error {
 		if err != nil {
 			return err
 		}
-		return m.push(math.Float64frombits(binary.BigEndian.Uint64(b)))
+		return m.push(math.Float64frombits(binary.BigEndian.Uint64([]byte(b))))
 	}
 	s, err := m.line()
 	if err != nil {
@@ -495,7 +491,7 @@ func (m *machine) text(op byte) error {
 	if err != nil {
 		return err
 	}
-	return m.push(string(b))
+	return m.push(b)
 }
 
 func (m *machine) memory(op byte) error {
@@ -657,6 +653,6 @@ func (m *machine) buildArray(a *Array, state []any) error {
 	if total != int64(len(data)) {
 		return m.fail("an array of shape %v with %d bytes, where %d are due", a.Shape, len(data), total)
 	}
-	a.DType, a.Fortran, a.Data, a.built = *dtype, fortran, []byte(data), true
+	a.DType, a.Fortran, a.Data, a.built = *dtype, fortran, data, true
 	return nil
 }

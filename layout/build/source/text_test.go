@@ -1,0 +1,277 @@
+package source
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func write(t testing.TB, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func compress(t testing.TB, parts ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for _, p := range parts {
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write([]byte(p)); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+func TestTextEdges(t *testing.T) {
+	want := []pair{{1, 2}, {3, 40}, {5, 6}}
+	for name, in := range map[string]string{
+		"tabs":                      "1\t2\n3\t40\n5\t6\n",
+		"spaces":                    "1 2\n3 40\n5 6\n",
+		"commas":                    "1,2\n3,40\n5,6\n",
+		"commas and spaces":         "1, 2\n3 , 40\n5\t,\t6\n",
+		"runs of blanks":            "  1   2\n\t3\t\t40\n5 \t 6  \n",
+		"CRLF":                      "1\t2\r\n3\t40\r\n5\t6\r\n",
+		"no last newline":           "1 2\n3 40\n5 6",
+		"CRLF without the last LF":  "1 2\r\n3 40\r\n5 6\r",
+		"comments":                  "# a graph\n% of three\n1 2\n#\n  # indented\n3 40\n5 6\n# end",
+		"blank lines":               "\n\r\n1 2\n\n   \n3 40\n5 6\n\n\n",
+		"third column":              "1 2 0.5\n3 40 -1\n5 6 nan extra\n",
+		"third column after commas": "1,2,0.5\r\n3,40,x\r\n5,6,\r\n",
+		"byte order mark":           "\xef\xbb\xbf1 2\n3 40\n5 6\n",
+		"leading zeros":             "0001 02\n3 00000000000000000000000000000040\n5 6\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, content := range [][]byte{[]byte(in), compress(t, in), compress(t, in[:7], in[7:])} {
+				d, err := Open(context.Background(), write(t, "g.txt", content), "auto", Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := allEdges(t, d.Edges); !slices.Equal(got, want) {
+					t.Errorf("got %v", got)
+				}
+				if noted := len(d.Notes) == 1; noted != strings.Contains(name, "third") {
+					t.Errorf("notes %q", d.Notes)
+				}
+			}
+		})
+	}
+}
+
+func TestTextWithoutEdges(t *testing.T) {
+	for _, in := range []string{"", "\n", "# nothing\n", "# nothing"} {
+		d, err := Open(context.Background(), write(t, "g.txt", []byte(in)), "auto", Options{})
+		if err != nil {
+			t.Fatalf("%q: %v", in, err)
+		}
+		if e := allEdges(t, d.Edges); len(e) != 0 {
+			t.Errorf("%q holds %v", in, e)
+		}
+	}
+}
+
+func TestTextLargestIDs(t *testing.T) {
+	d, err := Open(context.Background(), write(t, "g.txt", []byte("9223372036854775807 999999999999999999\n")), "snap", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := allEdges(t, d.Edges); !slices.Equal(e, []pair{{9223372036854775807, 999999999999999999}}) {
+		t.Errorf("got %v", e)
+	}
+}
+
+func TestTextRefuses(t *testing.T) {
+	const good = "# head\n0 1\r\n"
+	for _, c := range []struct{ line, want string }{
+		{"-1 2", "negative source id -1"},
+		{"1 -2", "negative target id -2"},
+		{"1.0 2", "source id 1.0 is no integer"},
+		{"1 2.5 7", "target id 2.5 is no integer"},
+		{"1e3 2", "source id 1e3 is no integer"},
+		{"nan 2", "source id nan is no integer"},
+		{"1", "one id (1)"},
+		{"1 ", "one id (1)"},
+		{"1,", "one id (1)"},
+		{"1,,2", "target id is missing"},
+		{",1,2", "source id is missing"},
+		{"source,target", `"source" is no source id`},
+		{"1 b", `"b" is no target id`},
+		{"0x10 2", `"0x10" is no source id`},
+		{"1;2", `"1;2" is no source id`},
+		{"1\x002", "is no source id"},
+		{"+1 2", `"+1" is no source id`},
+		{"9223372036854775808 1", "too large"},
+		{"1 99999999999999999999999999", "too large"},
+		{"1 2\r3 4", "carriage return"},
+		{"1 2 w\rx", "carriage return"},
+		{"1\r2", "carriage return"},
+		{"1 2" + strings.Repeat(" ", 2*MaxLineBytes), "more than 1048576 bytes"},
+	} {
+		for _, rest := range []string{"", "\n", "\r\n", "\n5 6\n"} {
+			path := write(t, "g.txt", []byte(good+c.line+rest))
+			err := (&textEdges{path}).Scan(context.Background(), func(_, _ []int64) error { return nil })
+			if rest == "" && len(c.line) > MaxLineBytes {
+				continue // the file ends before the line is known to be long
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Class() != "input" || e.Line != 3 || e.File != path || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%.40q: got %v, want line 3 and %q", c.line+rest, err, c.want)
+			}
+			if err != nil && !strings.HasPrefix(err.Error(), path+":3: ") {
+				t.Errorf("%.40q: the message starts wrongly: %v", c.line, err)
+			}
+		}
+	}
+}
+
+func TestTextFirstFaultAtOpen(t *testing.T) {
+	_, err := Open(context.Background(), write(t, "g.csv", []byte("from,to\n0,1\n")), "auto", Options{})
+	var e *Error
+	if !errors.As(err, &e) || e.Line != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTextBrokenGzip(t *testing.T) {
+	var text strings.Builder
+	for i := range 200000 {
+		fmt.Fprintf(&text, "%d %d\n", i, i*7919%200000)
+	}
+	whole := compress(t, text.String())
+	flipped := slices.Clone(whole)
+	flipped[len(flipped)-5] ^= 1 // in the checksum
+	for name, b := range map[string][]byte{"cut": whole[:len(whole)/2], "flipped": flipped, "header only": whole[:12]} {
+		path := write(t, "g.gz", b)
+		err := (&textEdges{path}).Scan(context.Background(), func(_, _ []int64) error { return nil })
+		var e *Error
+		if !errors.As(err, &e) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func TestTextMissing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "none.txt")
+	for _, format := range []string{"auto", "snap", "npy", "npz", "planetoid"} {
+		_, err := Open(context.Background(), path, format, Options{})
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: got %v", format, err)
+		}
+	}
+}
+
+// TestTextAcrossBuffers scans a file of many buffers, its lines of every length.
+func TestTextAcrossBuffers(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var b bytes.Buffer
+	var want []pair
+	for b.Len() < 5*textBuffer {
+		e := pair{r.Int64() >> r.IntN(63), r.Int64() >> r.IntN(63)}
+		want = append(want, e)
+		fmt.Fprintf(&b, "%d%s%d%s\n", e.src, []string{" ", "\t", ",", "  "}[r.IntN(4)], e.dst, []string{"", "\r", " 1.5", "\tx\r"}[r.IntN(4)])
+		if r.IntN(100) == 0 {
+			fmt.Fprintf(&b, "# %s\n", strings.Repeat("c", r.IntN(1000)))
+		}
+	}
+	if got := allEdges(t, &textEdges{write(t, "g.txt", b.Bytes())}); !slices.Equal(got, want) {
+		t.Errorf("%d edges, want %d", len(got), len(want))
+	}
+}
+
+func TestScanStops(t *testing.T) {
+	path := write(t, "g.txt", []byte(strings.Repeat("1 2\n", 3*ChunkEdges)))
+	e := &textEdges{path}
+	own := errors.New("enough")
+	calls := 0
+	err := e.Scan(context.Background(), func(_, _ []int64) error {
+		calls++
+		return own
+	})
+	if err != own || calls != 1 {
+		t.Errorf("after %d calls: %v", calls, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := e.Scan(ctx, func(_, _ []int64) error { return nil }); err != context.Canceled {
+		t.Errorf("a cancelled scan gives %v", err)
+	}
+}
+
+// FuzzText holds the fast parser to the careful one.
+func FuzzText(f *testing.F) {
+	f.Add([]byte("# c\n1 2\n3\t4\r\n5,6,7\n\n"))
+	f.Add([]byte("1 2\r3\n"))
+	f.Add([]byte("999999999999999999 9223372036854775807 x\n"))
+	f.Add([]byte("1  2\n,\n-1 2"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) > 1<<16 {
+			return
+		}
+		var want []pair
+		fault := ""
+		lines := bytes.Split(in, []byte("\n"))
+		for i, l := range lines {
+			p := parseLine(l)
+			if p.fault != "" {
+				fault = fmt.Sprintf(":%d: %s", i+1, p.fault)
+				break
+			}
+			if p.edge {
+				want = append(want, pair{p.src, p.dst})
+			}
+		}
+		var got []pair
+		s := textScan{file: "f", src: make([]int64, 3), dst: make([]int64, 3), f: func(src, dst []int64) error {
+			for i := range src {
+				got = append(got, pair{src[i], dst[i]})
+			}
+			return nil
+		}}
+		b := append(slices.Clone(in), '\n')
+		err := s.lines(b)
+		if e := s.flush(); e != nil {
+			t.Fatal(e)
+		}
+		if (err != nil) != (fault != "") || (err != nil && err.Error() != "f"+fault) {
+			t.Fatalf("%q: got %v, want %q", in, err, fault)
+		}
+		if err == nil && !slices.Equal(got, want) {
+			t.Fatalf("%q: got %v, want %v", in, got, want)
+		}
+	})
+}
+
+func BenchmarkText(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var text bytes.Buffer
+	for text.Len() < 32<<20 {
+		fmt.Fprintf(&text, "%d\t%d\n", r.IntN(4<<20), r.IntN(4<<20))
+	}
+	for name, content := range map[string][]byte{"plain": text.Bytes(), "gzip": compress(b, text.String())} {
+		b.Run(name, func(b *testing.B) {
+			e := &textEdges{write(b, "g.txt", content)}
+			b.SetBytes(int64(text.Len()))
+			for b.Loop() {
+				if err := e.Scan(context.Background(), func(_, _ []int64) error { return nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
