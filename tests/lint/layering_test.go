@@ -2,7 +2,7 @@
 //
 //	python/goagnes → capi → goagnes → goagnes/train, goagnes/nn, goagnes/operation
 //	                                → goagnes/memory → goagnes/storage → layout
-//	                goagnes → layout/build → goagnes/memory, goagnes/storage, layout
+//	                goagnes → layout/build → goagnes/storage, layout
 //	                          goagnes/train, goagnes/nn, goagnes/operation → kernels
 package lint
 
@@ -19,7 +19,7 @@ var layers = map[string][]string{
 	"layout/npy":             {"layout"},
 	"layout/build/source":    {"layout", "layout/npy"},
 	"layout/build/synthetic": {"layout", "layout/npy", "layout/build/source"},
-	"layout/build":           {"layout", "layout/npy", "layout/build/source", "goagnes/memory", "goagnes/storage"},
+	"layout/build":           {"layout", "layout/npy", "layout/build/source", "goagnes/storage"},
 	"kernels":                {},
 	"goagnes/storage":        {"layout"},
 	"goagnes/memory":         {"layout", "goagnes/storage"},
