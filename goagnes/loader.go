@@ -1,0 +1,299 @@
+package goagnes
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/operation"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// MaxHyperbatch is the hyperbatch size where none is given: minibatches that
+// are prepared together at most (paper, section 5.1).
+const MaxHyperbatch = 1024
+
+// MaxHops bounds len(NumNeighbors).
+const MaxHops = 32
+
+// InputNodes names the nodes whose minibatches a loader prepares, one of:
+// a split, ids in the given order, or a mask over all nodes. The zero value
+// means all nodes.
+type InputNodes struct {
+	Split string
+	IDs   []int64
+	Mask  []bool
+}
+
+// LoaderOptions configure [NewLoader]. The zero value of each field is its
+// default. Names and meaning are those of PyG's NeighborLoader.
+type LoaderOptions struct {
+	NumNeighbors   []int      // neighbours drawn without replacement per node, from the seeds outwards; -1 takes all; empty: seeds only
+	InputNodes     InputNodes // default all nodes
+	BatchSize      int        // seeds of a minibatch, default 1
+	Shuffle        bool       // a new seed order each epoch
+	DropLast       bool       // leave out a last minibatch that is not full
+	Seed           *uint64    // of all draws; default drawn, see Loader.Seed
+	HyperbatchSize int        // minibatches prepared together at most, default 1024
+	Memory         int64      // share of the store's budget in bytes, default all that is free
+	IO             string     // "auto" or "pread"
+	Mode           string     // "agnes", or "agnes-no": every minibatch alone
+	NoEdgeIDs      bool       // leave out e_id
+	Compact        bool       // "ptr" and "src" instead of "edge_index", for consumers in Go
+	Degree         bool       // add "degree": the true in-degree of every local node
+	NoFeatures     bool       // leave out x
+	ReleasesFirst  bool       // the consumer releases each batch before it asks for the next, so that one is in memory at a time
+}
+
+// Array is one array of a batch.
+type Array = operation.Array
+
+// Batch is one minibatch. Its arrays are x, y, n_id, edge_index, e_id and
+// input_id, as far as the store and the options have them.
+type Batch = operation.Batch
+
+// Loader prepares the minibatches of a store, epoch by epoch. One goroutine
+// may call Start and Next at a time; Close may be called from any.
+type Loader struct {
+	store  *Store
+	o      LoaderOptions
+	seed   uint64
+	engine *operation.Engine
+	share  *memory.Budget // nil where the store's own is used
+	before storage.Counters
+
+	mu     sync.Mutex
+	epoch  uint32 // of the next Start
+	run    *operation.Run
+	closed bool
+}
+
+// NewLoader returns a loader. Nothing is sampled before Start.
+func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, fmt.Errorf("the store: %w", ErrClosed)
+	}
+	seeds, byID, err := s.seeds(o.InputNodes)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	l := &Loader{store: s, o: o, before: s.pool.Counters()}
+	if o.Seed != nil {
+		l.seed = *o.Seed
+	} else {
+		var b [8]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return nil, err
+		}
+		l.seed = binary.LittleEndian.Uint64(b[:])
+	}
+	budget := s.budget
+	if o.Memory > 0 {
+		if l.share, err = budget.Sub(o.Memory); err != nil {
+			return nil, err
+		}
+		budget = l.share
+	}
+	held := 1
+	if o.ReleasesFirst {
+		held = 0
+	}
+	hyperbatch := o.HyperbatchSize
+	if hyperbatch == 0 {
+		hyperbatch = MaxHyperbatch
+	}
+	if o.Mode == "agnes-no" {
+		hyperbatch = 1
+	}
+	l.engine, err = operation.New(operation.Options{
+		Store: s.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
+		Scratch: func() (*storage.Scratch, error) {
+			return storage.OpenScratch(s.options.Scratch, s.options.ScratchLimit)
+		},
+		Seeds: seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
+		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Held: held,
+		Outputs: operation.Outputs{
+			X: !o.NoFeatures, Y: true, NodeIDs: true, InputIDs: true, EdgeIDs: !o.NoEdgeIDs && len(o.NumNeighbors) > 0,
+			EdgeIndex: !o.Compact, CSC: o.Compact, Degree: o.Degree,
+		},
+	})
+	if err != nil {
+		if l.share != nil {
+			l.share.Close()
+		}
+		return nil, err
+	}
+	s.loaders[l] = struct{}{}
+	return l, nil
+}
+
+func (o *LoaderOptions) check() error {
+	if len(o.NumNeighbors) > MaxHops {
+		return argumentf("num_neighbors", "%d hops, at most %d are allowed", len(o.NumNeighbors), MaxHops)
+	}
+	for i, k := range o.NumNeighbors {
+		if k < -1 || k > 1<<24 {
+			return argumentf("num_neighbors", "%d at hop %d: it must be -1 (all) or from 0 to %d", k, i, 1<<24)
+		}
+	}
+	switch {
+	case o.BatchSize < 0 || o.BatchSize > 1<<26:
+		return argumentf("batch_size", "%d: it must be from 1 to %d", o.BatchSize, 1<<26)
+	case o.HyperbatchSize < 0 || o.HyperbatchSize > 1<<20:
+		return argumentf("hyperbatch_size", "%d: it must be from 1 to %d", o.HyperbatchSize, 1<<20)
+	case o.Memory < 0:
+		return argumentf("memory", "%d bytes", o.Memory)
+	}
+	switch o.Mode {
+	case "", "agnes", "agnes-no":
+	default:
+		return &UnsupportedError{"mode", o.Mode, `"agnes" and "agnes-no" are`}
+	}
+	switch o.IO {
+	case "", "auto", "pread":
+	default:
+		return &UnsupportedError{"io", o.IO, `"auto" and "pread" are`}
+	}
+	return nil
+}
+
+// seeds resolves input nodes; byID says that input_id holds node ids.
+func (s *Store) seeds(in InputNodes) (seeds operation.Seeds, byID bool, err error) {
+	n := s.files.Manifest().NumNodes
+	switch {
+	case in.Split != "" && (in.IDs != nil || in.Mask != nil), in.IDs != nil && in.Mask != nil:
+		return nil, false, argumentf("input_nodes", "a split, ids or a mask, not several of them")
+	case in.Split != "":
+		section := s.files.Section(layout.SplitPrefix + in.Split)
+		if section == nil {
+			return nil, false, argumentf("input_nodes", "no split %q: %s", in.Split, s.splitNames())
+		}
+		return operation.SectionSeeds{Section: section}, false, nil
+	case in.IDs != nil:
+		for i, v := range in.IDs {
+			if v < 0 || v >= n {
+				return nil, false, argumentf("input_nodes", "%d at position %d: ids are from 0 to %d", v, i, n-1)
+			}
+		}
+		return operation.ListSeeds(in.IDs), false, nil
+	case in.Mask != nil:
+		if int64(len(in.Mask)) != n {
+			return nil, false, argumentf("input_nodes", "a mask of %d entries for %d nodes", len(in.Mask), n)
+		}
+		var ids []int64
+		for i, b := range in.Mask {
+			if b {
+				ids = append(ids, int64(i))
+			}
+		}
+		return operation.ListSeeds(ids), true, nil
+	}
+	return operation.AllSeeds(n), true, nil
+}
+
+// Len returns the number of minibatches of an epoch.
+func (l *Loader) Len() int { return int(l.engine.Minibatches()) }
+
+// Seed returns the seed of all draws.
+func (l *Loader) Seed() uint64 { return l.seed }
+
+// SetEpoch sets the epoch that the next Start begins.
+func (l *Loader) SetEpoch(epoch uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch = epoch
+}
+
+// Start begins the next epoch: 0 at the first call, unless SetEpoch said
+// otherwise. An epoch still under way is given up.
+func (l *Loader) Start(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return ErrClosed
+	}
+	l.run = l.engine.Start(ctx, l.epoch)
+	l.epoch++
+	return nil
+}
+
+// Next returns the next minibatch of the epoch, or io.EOF after the last. The
+// caller must Release it. After Close, also one from another goroutine, it
+// returns ErrClosed.
+func (l *Loader) Next(ctx context.Context) (*Batch, error) {
+	l.mu.Lock()
+	run, closed := l.run, l.closed
+	l.mu.Unlock()
+	switch {
+	case closed:
+		return nil, ErrClosed
+	case run == nil:
+		return nil, errors.New("goagnes: Next before Start")
+	}
+	return run.Next(ctx)
+}
+
+// Stop gives up the epoch under way and returns the memory it holds.
+func (l *Loader) Stop() {
+	l.mu.Lock()
+	run := l.run
+	l.mu.Unlock()
+	if run != nil {
+		run.Close()
+	}
+}
+
+// Close ends the loader. Batches that were handed out stay valid until they
+// are released. It may be called again.
+func (l *Loader) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	l.mu.Unlock()
+	err := l.engine.Close()
+	if l.share != nil {
+		l.share.Close()
+	}
+	l.store.mu.Lock()
+	delete(l.store.loaders, l)
+	l.store.mu.Unlock()
+	return err
+}
+
+// Stats are a loader's counts since it was made.
+type Stats struct {
+	operation.Stats
+	IO             storage.Counters `json:"io"` // of the whole store, since the loader was made
+	BytesRead      int64            `json:"bytes_read"`
+	BytesWritten   int64            `json:"bytes_written"`
+	IORatio        float64          `json:"io_ratio"` // bytes moved / LB of the epochs run, 0 before the first
+	Seed           uint64           `json:"seed"`
+	Epochs         uint32           `json:"epochs"` // epochs started
+	HyperbatchSize int              `json:"hyperbatch_size"`
+}
+
+// Stats returns the loader's counts.
+func (l *Loader) Stats() Stats {
+	l.mu.Lock()
+	epochs := l.epoch
+	l.mu.Unlock()
+	s := Stats{Stats: l.engine.Stats(), IO: l.store.pool.Counters().Sub(l.before), Seed: l.seed, Epochs: epochs, HyperbatchSize: l.engine.Hyperbatch}
+	s.BytesRead, s.BytesWritten = s.IO.BytesRead, s.IO.BytesWritten
+	if n := l.Len(); s.LowerBoundBytes > 0 && n > 0 {
+		s.IORatio = float64(s.BytesRead+s.BytesWritten) / (float64(s.LowerBoundBytes) * float64(s.Minibatches) / float64(n))
+	}
+	return s
+}

@@ -1,0 +1,235 @@
+package goagnes
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"sort"
+	"strings"
+	"sync"
+
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// DefaultMemory is the memory budget of a store, in bytes, where none is given.
+const DefaultMemory = 2 << 30
+
+// OpenOptions configure [Open]; the zero value is the default.
+type OpenOptions struct {
+	Memory       int64  // budget in bytes for everything that uses the store, default 2 GiB
+	NumThreads   int    // workers, default GOMAXPROCS
+	Scratch      string // directory for what does not fit, default beside the store
+	ScratchLimit int64  // bytes of scratch at most, default half the free space
+}
+
+// Store is an open store. Its methods may be called from any goroutine.
+type Store struct {
+	path    string
+	options OpenOptions
+	budget  *memory.Budget
+	pool    *storage.Pool
+	files   *storage.Store
+	index   *memory.ObjectIndex
+	leases  []*memory.Lease
+	mapped  [][]byte
+
+	mu      sync.Mutex
+	closed  bool
+	loaders map[*Loader]struct{}
+}
+
+// Open opens the store at path. A store that is damaged where it is read here,
+// of a newer version or none at all gives a *layout.Error; a budget too small
+// for the tables that every use needs a *memory.BudgetError.
+func Open(path string, o OpenOptions) (*Store, error) {
+	switch {
+	case o.Memory < 0:
+		return nil, argumentf("memory", "%d bytes", o.Memory)
+	case o.NumThreads < 0:
+		return nil, argumentf("num_threads", "%d", o.NumThreads)
+	case o.ScratchLimit < 0:
+		return nil, argumentf("scratch_limit", "%d bytes", o.ScratchLimit)
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.NumThreads == 0 {
+		o.NumThreads = runtime.GOMAXPROCS(0)
+	}
+	if o.Scratch == "" {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
+		o.Scratch = filepath.Dir(abs)
+	}
+	s := &Store{path: path, options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{}}
+	s.pool = storage.NewPool(storage.PoolOptions{})
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.release())
+	}
+	return s, nil
+}
+
+func (s *Store) open() error {
+	var err error
+	cache := min(int64(4<<20), max(s.options.Memory/64, 256<<10))
+	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: cache}); err != nil {
+		return err
+	}
+	if err := s.reserve("checksums", s.files.MemoryBytes()); err != nil {
+		return err
+	}
+	table := s.files.Section(layout.SectionIndex)
+	blocks := table.Bytes/layout.IndexEntryBytes - 1
+	directory := memory.ObjectIndexBytes(blocks)
+	if err := s.reserve("object index table", table.FileBytes()+directory); err != nil {
+		return err
+	}
+	entries, err := s.mapFor("object index table", table.FileBytes())
+	if err != nil {
+		return err
+	}
+	if err := table.Read(0, entries); err != nil {
+		return err
+	}
+	dir, err := s.mapFor("object index table", max(directory, 1))
+	if err != nil {
+		return err
+	}
+	m := s.files.Manifest()
+	if s.index, err = memory.NewObjectIndex(entries[:table.Bytes], dir[:directory], m.NumNodes, m.NumEdges); err != nil {
+		return err
+	}
+	if graph := s.files.Section(layout.SectionGraph); graph.Bytes != blocks*m.Settings.BlockSize {
+		return layout.Errorf(layout.Corrupt, graph.File, "%d bytes, the object index table lists %d blocks of %d", graph.Bytes, blocks, m.Settings.BlockSize)
+	}
+	return s.index.CheckHubs(layout.HubCapacity(m.Settings.BlockSize, layout.NodeBits(m.NumNodes)))
+}
+
+func (s *Store) reserve(consumer string, n int64) error {
+	l, err := s.budget.Reserve(consumer, n)
+	if err == nil {
+		s.leases = append(s.leases, l)
+	}
+	return err
+}
+
+func (s *Store) mapFor(purpose string, n int64) ([]byte, error) {
+	b, err := memory.MapFor(purpose, n)
+	if err == nil {
+		s.mapped = append(s.mapped, b)
+	}
+	return b, err
+}
+
+// Close closes the store and every loader of it. Batches that were handed out
+// stay valid until they are released. Close may be called again.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	var open []*Loader
+	for l := range s.loaders {
+		open = append(open, l)
+	}
+	s.mu.Unlock()
+	var err error
+	for _, l := range open {
+		err = errors.Join(err, l.Close())
+	}
+	return errors.Join(err, s.release())
+}
+
+func (s *Store) release() error {
+	var err error
+	if s.files != nil {
+		err = s.files.Close()
+	}
+	err = errors.Join(err, s.pool.Close())
+	for _, b := range s.mapped {
+		err = errors.Join(err, memory.Unmap(b))
+	}
+	for _, l := range s.leases {
+		l.Release()
+	}
+	s.mapped, s.leases = nil, nil
+	return err
+}
+
+// Info describes a store.
+type Info struct {
+	Path          string           `json:"path"`
+	NumNodes      int64            `json:"num_nodes"`
+	NumEdges      int64            `json:"num_edges"`
+	NumFeatures   int64            `json:"num_features"` // elements of a row of x
+	FeatureDType  string           `json:"feature_dtype"`
+	FeatureShape  []int64          `json:"feature_shape"` // of a row
+	NumClasses    int64            `json:"num_classes"`
+	LabelDType    string           `json:"label_dtype"`
+	Splits        map[string]int64 `json:"splits"` // nodes by split
+	Order         string           `json:"order"`
+	IDs           string           `json:"ids"`
+	BlockSize     int64            `json:"block_size"`
+	GraphBlocks   int64            `json:"graph_blocks"`
+	Bytes         int64            `json:"bytes"` // of all files but the manifest and checksums
+	Sections      map[string]int64 `json:"sections"`
+	FormatVersion int              `json:"format_version"`
+	BuildID       string           `json:"build_id"`
+	Memory        int64            `json:"memory"` // budget
+	NumThreads    int              `json:"num_threads"`
+	MemoryByUse   map[string]int64 `json:"memory_by_use"` // bytes reserved now
+}
+
+// Info returns the store's description.
+func (s *Store) Info() Info {
+	m := s.files.Manifest()
+	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, NumClasses: m.NumClasses, Splits: s.Splits(),
+		Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
+		FormatVersion: layout.Version, BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
+		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}
+	for _, c := range m.Sections {
+		i.Bytes += c.Bytes
+		i.Sections[c.Name] = c.Bytes
+	}
+	if x := m.Section(layout.SectionX); x != nil {
+		i.NumFeatures, i.FeatureDType, i.FeatureShape = x.RowElements(), x.DType, x.RowShape
+	}
+	if y := m.Section(layout.SectionY); y != nil {
+		i.LabelDType = y.DType
+	}
+	return i
+}
+
+// Splits returns the number of nodes of each split.
+func (s *Store) Splits() map[string]int64 {
+	splits := map[string]int64{}
+	for _, c := range s.files.Manifest().Sections {
+		if name, ok := strings.CutPrefix(c.Name, layout.SplitPrefix); ok {
+			splits[name] = c.Rows
+		}
+	}
+	return splits
+}
+
+func (s *Store) splitNames() string {
+	var names []string
+	for n := range s.Splits() {
+		names = append(names, n)
+	}
+	if names == nil {
+		return "the store has no splits"
+	}
+	sort.Strings(names)
+	return "the store has " + strings.Join(names, ", ")
+}
+
+// Counters returns what was read and written so far by everything that uses
+// the store.
+func (s *Store) Counters() storage.Counters { return s.pool.Counters() }
