@@ -141,14 +141,28 @@ func (e *Engine) each(n, grain int, f func(worker, lo, hi int)) {
 			f(worker, i*grain, min((i+1)*grain, n))
 		}
 	}
-	var wg sync.WaitGroup
+	var (
+		wg     sync.WaitGroup
+		failed atomic.Pointer[any]
+	)
 	wg.Add(workers - 1)
 	for w := 1; w < workers; w++ {
 		go func() {
 			defer wg.Done()
+			defer func() {
+				if p := recover(); p != nil {
+					failed.Store(&p)
+				}
+			}()
 			work(w)
 		}()
 	}
+	defer func() { // also where work(0) panics: arguments are the caller's again
+		wg.Wait()
+		if f := failed.Load(); f != nil {
+			p := *f
+			panic(p)
+		}
+	}()
 	work(0)
-	wg.Wait()
 }

@@ -19,8 +19,8 @@ type Parameter struct {
 	Values     []float32
 }
 
-// bias reports whether p is a bias vector.
-func (p Parameter) bias() bool { return strings.HasSuffix(p.Name, ".bias") }
+// IsBias reports whether p is a bias vector.
+func (p Parameter) IsBias() bool { return strings.HasSuffix(p.Name, ".bias") }
 
 // A Model is a network with its weights: one array, of which Parameters are
 // views, in the order of the layers.
@@ -86,7 +86,7 @@ const initTag = 3
 func (m *Model) Initialize(seed uint64) {
 	key := [2]uint32{uint32(seed), uint32(seed >> 32)}
 	for index, p := range m.Parameters {
-		if p.bias() {
+		if p.IsBias() {
 			clear(p.Values)
 			continue
 		}
@@ -118,4 +118,10 @@ func (m *Model) layer(values []float32, l int) (w, self kernels.Matrix, bias []f
 		at += in * out
 	}
 	return w, self, values[at : at+out]
+}
+
+// FirstLayer returns the number of leading Values that belong to layer 0.
+func (m *Model) FirstLayer() int {
+	c := m.Config
+	return (len(c.names())*c.width(0) + 1) * c.width(1)
 }

@@ -1,0 +1,228 @@
+package train
+
+// Options, their defaults, presets and limits.
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/goagnes/goagnes/goagnes/nn"
+)
+
+// PresetCitation names the preset for small graphs with few labels; see
+// [Options.Preset].
+const PresetCitation = "citation"
+
+// Options of a training run. The zero value is the default; a preset changes
+// defaults, never what is set. Every number has an upper limit, given by the
+// *OptionError that refuses it.
+type Options struct {
+	// Model is "sage", "gcn" or "mlp". Default sage.
+	Model string
+	// Preset is "" or "citation": two layers, Adam with rate 0.01, dropout 0.5 on
+	// the input of each layer, 200 epochs, rows of features divided by their sum,
+	// all neighbours in training. GCN: 16 units, decay 5e-4, as Kipf and Welling
+	// (2017) and PyG's example. SAGE: 64 units, decay 5e-3. MLP: 64 units, decay
+	// 5e-3. Decay applies to the first layer only, as in both sources.
+	Preset string
+	// Layers is the number of layers, 1 to 5. Default 3.
+	Layers int
+	// Hidden is the number of units of every layer but the last. Default 256.
+	Hidden int
+	// Dropout is the rate before every layer but the first, in [0, 1). Default 0.
+	Dropout *float64
+	// LearningRate is Adam's. Default 0.003.
+	LearningRate float64
+	// WeightDecay is the L2 penalty added to gradients, as in torch.optim.Adam.
+	// Default 0.
+	WeightDecay *float64
+	// Epochs is the number of epochs. Default 10.
+	Epochs int
+	// Patience ends a run after this many epochs without a better validation
+	// accuracy. Default 0: never.
+	Patience int
+	// BatchSize is the number of seeds of a training minibatch. Default 1000.
+	BatchSize int
+	// NumNeighbors is the number of neighbours taken of a node, by hop, in
+	// training; -1: all. One entry a layer. Default 10 each.
+	NumNeighbors []int
+	// EvalNeighbors is the same for validation and test. Default all.
+	EvalNeighbors []int
+	// EvalBatchSize is the number of seeds of an evaluation minibatch. Default
+	// BatchSize.
+	EvalBatchSize int
+	// Seed of initial weights and dropout. Default 0.
+	Seed uint64
+	// NormalizeFeatures divides each row of features by its sum, or by 1 where
+	// that is larger (PyG's NormalizeFeatures for features that are not negative).
+	NormalizeFeatures bool
+	// Threads used at once. Default GOMAXPROCS.
+	Threads int
+	// Backend of package kernels. Default the fastest.
+	Backend string
+	// Allocator of everything that grows with model or minibatch. Default the Go
+	// heap.
+	Allocator Allocator
+	// Progress, unless nil, is called after each training minibatch ("train", how
+	// many of the run so far, 0) and each epoch ("epoch", done, Epochs).
+	Progress func(stage string, done, total int64)
+}
+
+// Settings are Options with every default filled in, as a report states them.
+type Settings struct {
+	Model             string  `json:"model"`
+	Preset            string  `json:"preset"`
+	Layers            int     `json:"layers"`
+	Hidden            int     `json:"hidden"`
+	Dropout           float64 `json:"dropout"`
+	InputDropout      bool    `json:"input_dropout"`
+	LearningRate      float64 `json:"lr"`
+	WeightDecay       float64 `json:"weight_decay"`
+	DecayFirstLayer   bool    `json:"weight_decay_first_layer_only"`
+	Epochs            int     `json:"epochs"`
+	Patience          int     `json:"patience"`
+	BatchSize         int     `json:"batch_size"`
+	NumNeighbors      []int   `json:"num_neighbors"`
+	EvalNeighbors     []int   `json:"eval_neighbors"`
+	EvalBatchSize     int     `json:"eval_batch_size"`
+	Seed              uint64  `json:"seed"`
+	NormalizeFeatures bool    `json:"normalize_features"`
+	Threads           int     `json:"threads"`
+	Backend           string  `json:"backend"`
+}
+
+// An OptionError names the option that is refused, and why.
+type OptionError struct {
+	Option string
+	Reason string
+}
+
+func (e *OptionError) Error() string { return fmt.Sprintf("train: %s: %s", e.Option, e.Reason) }
+
+// Class returns "usage".
+func (e *OptionError) Class() string { return "usage" }
+
+// Limits of options.
+const (
+	maxEpochs    = 1 << 24
+	maxBatchSize = 1 << 20
+	maxFanout    = 1 << 20
+)
+
+// citation is the preset: hidden units and decay by model.
+var citation = map[string]struct {
+	hidden int
+	decay  float64
+}{
+	nn.GCN:  {16, 5e-4},
+	nn.SAGE: {64, 5e-3},
+	nn.MLP:  {64, 5e-3},
+}
+
+// Resolve fills in defaults and returns an *OptionError for the first option
+// that is out of bounds. Threads and Backend are filled in by Train.
+func (o Options) Resolve() (Settings, error) {
+	s := Settings{
+		Model: o.Model, Preset: o.Preset, Layers: 3, Hidden: 256, LearningRate: 0.003, Epochs: 10, Patience: o.Patience,
+		BatchSize: 1000, EvalBatchSize: o.EvalBatchSize, Seed: o.Seed, NormalizeFeatures: o.NormalizeFeatures,
+		Threads: o.Threads, Backend: o.Backend,
+	}
+	if s.Model == "" {
+		s.Model = nn.SAGE
+	}
+	fanout := 10
+	switch o.Preset {
+	case "":
+	case PresetCitation:
+		p, ok := citation[s.Model]
+		if !ok {
+			return s, &OptionError{"model", fmt.Sprintf("%q is not a model; choose gcn, sage or mlp", s.Model)}
+		}
+		s.Layers, s.Hidden, s.LearningRate, s.Epochs = 2, p.hidden, 0.01, 200
+		s.Dropout, s.InputDropout, s.WeightDecay, s.DecayFirstLayer = 0.5, true, p.decay, true
+		s.NormalizeFeatures = true
+		fanout = -1
+	default:
+		return s, &OptionError{"preset", fmt.Sprintf("%q is not a preset; choose citation, or none", o.Preset)}
+	}
+	for _, f := range []struct {
+		name  string
+		given int
+		to    *int
+		limit int
+	}{
+		{"layers", o.Layers, &s.Layers, nn.MaxLayers},
+		{"hidden", o.Hidden, &s.Hidden, nn.MaxUnits},
+		{"epochs", o.Epochs, &s.Epochs, maxEpochs},
+		{"patience", o.Patience, &s.Patience, maxEpochs},
+		{"batch_size", o.BatchSize, &s.BatchSize, maxBatchSize},
+		{"eval_batch_size", o.EvalBatchSize, &s.EvalBatchSize, maxBatchSize},
+	} {
+		if f.given < 0 || f.given > f.limit {
+			return s, &OptionError{f.name, fmt.Sprintf("%d is outside 1 to %d (0: the default)", f.given, f.limit)}
+		}
+		if f.given > 0 {
+			*f.to = f.given
+		}
+	}
+	if s.EvalBatchSize == 0 {
+		s.EvalBatchSize = s.BatchSize
+	}
+	if o.LearningRate != 0 {
+		s.LearningRate = o.LearningRate
+	}
+	if o.Dropout != nil {
+		s.Dropout = *o.Dropout
+	}
+	if o.WeightDecay != nil {
+		s.WeightDecay = *o.WeightDecay
+	}
+	switch {
+	case !(s.LearningRate > 0 && s.LearningRate <= 100):
+		return s, &OptionError{"lr", fmt.Sprintf("%v is outside (0, 100]", s.LearningRate)}
+	case !(s.WeightDecay >= 0 && s.WeightDecay <= 100):
+		return s, &OptionError{"weight_decay", fmt.Sprintf("%v is outside [0, 100]", s.WeightDecay)}
+	case !(s.Dropout >= 0 && s.Dropout < 1):
+		return s, &OptionError{"dropout", fmt.Sprintf("%v is outside [0, 1)", s.Dropout)}
+	}
+	config := s.config(Shape{Features: 1, Classes: 1})
+	if err := config.Validate(); err != nil {
+		return s, err
+	}
+	var err error
+	if s.NumNeighbors, err = fanouts("num_neighbors", o.NumNeighbors, config.Hops(), fanout); err != nil {
+		return s, err
+	}
+	s.EvalNeighbors, err = fanouts("eval_neighbors", o.EvalNeighbors, config.Hops(), -1)
+	return s, err
+}
+
+// fanouts checks a list of neighbours by hop, or makes one.
+func fanouts(name string, given []int, hops, standard int) ([]int, error) {
+	if hops == 0 {
+		return []int{}, nil // an MLP reads no neighbours
+	}
+	if given == nil {
+		return slices.Repeat([]int{standard}, hops), nil
+	}
+	if len(given) != hops {
+		return nil, &OptionError{name, fmt.Sprintf("%d hops given for a model of %d layers; give one entry a layer", len(given), hops)}
+	}
+	for i, k := range given {
+		if k < -1 || k > maxFanout {
+			return nil, &OptionError{name, fmt.Sprintf("entry %d is %d, outside -1 (all) to %d", i, k, maxFanout)}
+		}
+	}
+	return slices.Clone(given), nil
+}
+
+// A Shape is what the options don't say: the widths of the data.
+type Shape struct {
+	Features int // columns of x
+	Classes  int // labels are 0 to Classes-1
+}
+
+func (s Settings) config(shape Shape) nn.Config {
+	return nn.Config{Kind: s.Model, Inputs: shape.Features, Hidden: s.Hidden, Classes: shape.Classes, Layers: s.Layers,
+		Dropout: s.Dropout, InputDropout: s.InputDropout}
+}

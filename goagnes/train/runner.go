@@ -1,0 +1,155 @@
+package train
+
+// Passes over a split: the part that training, evaluation and prediction share.
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/goagnes/goagnes/goagnes/nn"
+	"github.com/goagnes/goagnes/kernels"
+)
+
+// A runner feeds minibatches to a network, in an arena that grows as needed.
+type runner struct {
+	source    Source
+	engine    *kernels.Engine
+	network   *nn.Network
+	model     *nn.Model
+	memory    *memory
+	normalize bool
+
+	arena []float32
+	peak  int64 // bytes of the largest arena needed
+}
+
+// each opens a split and calls f for each minibatch, released afterwards. wait
+// collects the seconds spent waiting for data.
+func (r *runner) each(ctx context.Context, split string, pass Pass, wait *float64, f func(*Batch) error) (err error) {
+	at := time.Now()
+	stream, err := r.source.Open(ctx, split, pass)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stream.Close()) }()
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := stream.Next(ctx)
+		lap(&at, wait)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		err = f(b)
+		b.release()
+		if err == nil {
+			err = ctx.Err() // a stopped engine leaves nothing to rely on
+		}
+		if err != nil {
+			return err
+		}
+		at = time.Now()
+	}
+}
+
+// forward computes the logits of b's seeds.
+func (r *runner) forward(b *Batch, mode nn.Mode) (kernels.Matrix, error) {
+	in, err := b.network()
+	if err != nil {
+		return kernels.Matrix{}, err
+	}
+	bytes, err := r.network.ArenaBytes(in, mode.Train)
+	if err != nil {
+		return kernels.Matrix{}, err
+	}
+	need, scales := int(bytes/4), 0
+	if r.normalize {
+		scales = in.X.Rows
+	}
+	if err := r.reserve(need + scales); err != nil {
+		return kernels.Matrix{}, err
+	}
+	if r.normalize {
+		in.X.Scale = r.arena[need : need+scales]
+		r.engine.RowSums(in.X.Scale, in.X)
+		for i, sum := range in.X.Scale {
+			in.X.Scale[i] = 1 / max(sum, 1)
+		}
+	}
+	r.network.SetArena(r.arena[:need])
+	return r.network.Forward(in, mode)
+}
+
+// reserve makes the arena hold n floats. A new one is an eighth larger than
+// asked, where memory allows, so that growing ends soon.
+func (r *runner) reserve(n int) error {
+	r.peak = max(r.peak, int64(n)*4)
+	if n <= len(r.arena) {
+		return nil
+	}
+	r.free()
+	for _, size := range []int{n + n/8, n} {
+		arena, err := r.memory.Allocate(size)
+		if err == nil {
+			r.arena = arena
+			return nil
+		}
+		if size == n {
+			return err
+		}
+	}
+	return nil
+}
+
+// free gives the arena back.
+func (r *runner) free() {
+	if r.arena != nil {
+		r.network.SetArena(nil)
+		r.memory.Free(r.arena)
+		r.arena = nil
+	}
+}
+
+// A score sums up labelled seeds.
+type score struct {
+	loss            float64
+	labelled, right int
+}
+
+func (s *score) add(loss float64, labelled, right int) {
+	s.loss += loss
+	s.labelled += labelled
+	s.right += right
+}
+
+// means returns loss and accuracy, nil where nothing is labelled.
+func (s *score) means() (loss, accuracy *float64) {
+	if s.labelled == 0 {
+		return nil, nil
+	}
+	l, a := s.loss/float64(s.labelled), float64(s.right)/float64(s.labelled)
+	return &l, &a
+}
+
+// evaluate scores a split with the weights as they are.
+func (r *runner) evaluate(ctx context.Context, split string, pass Pass) (s score, err error) {
+	var wait float64
+	err = r.each(ctx, split, pass, &wait, func(b *Batch) error {
+		if _, err := b.check(r.model.Config.Classes); err != nil {
+			return err
+		}
+		z, err := r.forward(b, nn.Mode{})
+		if err != nil || ctx.Err() != nil {
+			return err
+		}
+		s.add(kernels.CrossEntropy(z, b.Labels, kernels.Matrix{}, 1))
+		return nil
+	})
+	return s, err
+}

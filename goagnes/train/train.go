@@ -1,0 +1,251 @@
+package train
+
+// The training loop.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/goagnes/goagnes/goagnes/nn"
+	"github.com/goagnes/goagnes/kernels"
+)
+
+// dropoutTag is the last counter word of the stream that keys the masks of a
+// step: Philox(seed, {minibatch, minibatch>>32, epoch, 4}).
+const dropoutTag = 4
+
+// adam has torch.optim.Adam's constants.
+var adam = kernels.Adam{Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+
+// A DivergedError tells that the loss of a minibatch is not a finite number.
+type DivergedError struct {
+	Epoch     uint32
+	Minibatch int
+}
+
+func (e *DivergedError) Error() string {
+	return fmt.Sprintf("train: the loss of minibatch %d of epoch %d is not finite; look for NaN or huge values in the features, or lower lr", e.Minibatch, e.Epoch)
+}
+
+// Class returns "input".
+func (e *DivergedError) Class() string { return "input" }
+
+// An EmptyError tells that the train split has no labelled node.
+type EmptyError struct{}
+
+func (*EmptyError) Error() string {
+	return `train: split "train" has no labelled node; build the store with labels y and a train split`
+}
+
+// Class returns "input".
+func (*EmptyError) Class() string { return "input" }
+
+// trainer is one run.
+type trainer struct {
+	runner
+	settings Settings
+	report   *Report
+	progress func(stage string, done, total int64)
+
+	gradient, first, second []float32 // of the loss; Adam's moments
+	best                    []float32 // weights of the best epoch
+	steps, batches          int64
+}
+
+// Train fits a model to the splits "train" and "val" of src and measures it on
+// "test". The model's weights are on the Go heap.
+func Train(ctx context.Context, src Source, shape Shape, o Options) (*Report, *Model, error) {
+	settings, err := o.Resolve()
+	if err != nil {
+		return nil, nil, err
+	}
+	config := settings.config(shape)
+	if err := config.Validate(); err != nil {
+		return nil, nil, err
+	}
+	engine, err := kernels.New(kernels.Options{Backend: o.Backend, Threads: o.Threads})
+	if err != nil {
+		return nil, nil, err
+	}
+	settings.Backend, settings.Threads = engine.Backend(), engine.Threads()
+	defer context.AfterFunc(ctx, engine.Stop)()
+
+	t := &trainer{settings: settings, progress: o.Progress}
+	if t.progress == nil {
+		t.progress = func(string, int64, int64) {}
+	}
+	t.report = &Report{Model: settings.Model, Options: settings, Features: shape.Features, Classes: shape.Classes,
+		Epochs: []Epoch{}, Parameters: config.NumParameters()}
+	t.memory = newMemory(o.Allocator)
+	defer t.memory.release()
+	defer t.free()
+	if err := t.prepare(src, engine, config); err != nil {
+		return nil, nil, err
+	}
+	if err := t.run(ctx); err != nil {
+		return nil, nil, err
+	}
+	kept, err := nn.NewModel(config, make([]float32, len(t.model.Values)))
+	if err != nil {
+		return nil, nil, err
+	}
+	copy(kept.Values, t.model.Values)
+	t.report.WeightsSHA256 = weightsSHA256(kept)
+	t.report.PeakActivationBytes = t.peak
+	return t.report, &Model{Network: kept, NormalizeFeatures: settings.NormalizeFeatures}, nil
+}
+
+// prepare takes the memory of model and optimiser.
+func (t *trainer) prepare(src Source, engine *kernels.Engine, config nn.Config) error {
+	var values []float32
+	for _, to := range []*[]float32{&values, &t.gradient, &t.first, &t.second, &t.best} {
+		f, err := t.memory.take(config.NumParameters())
+		if err != nil {
+			return err
+		}
+		*to = f
+		t.report.ModelBytes += int64(len(f)) * 4
+	}
+	model, err := nn.NewModel(config, values)
+	if err != nil {
+		return err
+	}
+	model.Initialize(t.settings.Seed)
+	t.runner.source, t.runner.engine, t.runner.model = src, engine, model
+	t.runner.network, t.runner.normalize = nn.NewNetwork(model, engine), t.settings.NormalizeFeatures
+	return nil
+}
+
+// run trains, keeps the best epoch's weights and tests them.
+func (t *trainer) run(ctx context.Context) error {
+	start := time.Now()
+	r := t.report
+	var bestLoss float64
+	for epoch := range uint32(t.settings.Epochs) {
+		at := time.Now()
+		e := Epoch{Epoch: epoch}
+		trained, err := t.epoch(ctx, epoch)
+		if err != nil {
+			return stopped(err, epoch)
+		}
+		if trained.labelled == 0 {
+			return &EmptyError{}
+		}
+		r.Counts.Train = trained.labelled
+		loss, accuracy := trained.means()
+		e.TrainLoss, e.TrainAccuracy = *loss, *accuracy
+
+		evaluation := time.Now()
+		val, err := t.evaluate(ctx, SplitVal, t.evalPass(epoch))
+		if err != nil {
+			return stopped(err, epoch)
+		}
+		lap(&evaluation, &r.Seconds.Evaluation)
+		r.Counts.Val = val.labelled
+		e.ValLoss, e.ValAccuracy = val.means()
+		lap(&at, &e.Seconds)
+		r.Epochs = append(r.Epochs, e)
+
+		better := e.ValAccuracy == nil || r.ValAccuracy == nil || *e.ValAccuracy > *r.ValAccuracy ||
+			*e.ValAccuracy == *r.ValAccuracy && *e.ValLoss < bestLoss
+		if better {
+			r.BestEpoch, r.ValAccuracy = epoch, e.ValAccuracy
+			if e.ValLoss != nil {
+				bestLoss = *e.ValLoss
+			}
+			copy(t.best, t.model.Values)
+		}
+		t.progress("epoch", int64(epoch)+1, int64(t.settings.Epochs))
+		if t.settings.Patience > 0 && int(epoch-r.BestEpoch) >= t.settings.Patience {
+			break
+		}
+	}
+	copy(t.model.Values, t.best)
+	evaluation := time.Now()
+	test, err := t.evaluate(ctx, SplitTest, t.evalPass(r.BestEpoch))
+	if err != nil {
+		return stopped(err, r.BestEpoch)
+	}
+	lap(&evaluation, &r.Seconds.Evaluation)
+	r.Counts.Test = test.labelled
+	_, r.TestAccuracy = test.means()
+	lap(&start, &r.Seconds.Total)
+	return nil
+}
+
+// stopped says in which epoch a run ended.
+func stopped(err error, epoch uint32) error {
+	return fmt.Errorf("train: epoch %d: %w", epoch, err)
+}
+
+func (t *trainer) evalPass(epoch uint32) Pass {
+	return Pass{Epoch: epoch, Fanouts: slices.Clone(t.settings.EvalNeighbors), BatchSize: t.settings.EvalBatchSize}
+}
+
+// epoch takes one step for each minibatch of the train split.
+func (t *trainer) epoch(ctx context.Context, epoch uint32) (s score, err error) {
+	pass := Pass{Epoch: epoch, Fanouts: slices.Clone(t.settings.NumNeighbors), BatchSize: t.settings.BatchSize, Shuffle: true, Train: true}
+	seed := [2]uint32{uint32(t.settings.Seed), uint32(t.settings.Seed >> 32)}
+	index := 0
+	err = t.each(ctx, SplitTrain, pass, &t.report.Seconds.Wait, func(b *Batch) error {
+		w := kernels.Philox(seed, [4]uint32{uint32(index), uint32(uint64(index) >> 32), epoch, dropoutTag})
+		loss, labelled, right, err := t.step(ctx, b, [2]uint32{w[0], w[1]})
+		if err != nil {
+			return err
+		}
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return &DivergedError{epoch, index}
+		}
+		s.add(loss, labelled, right)
+		index++
+		t.batches++
+		t.progress("train", t.batches, 0)
+		return nil
+	})
+	return s, err
+}
+
+// step does forward, backward and update for one minibatch. A minibatch without
+// labels changes nothing.
+func (t *trainer) step(ctx context.Context, b *Batch, key [2]uint32) (loss float64, labelled, right int, err error) {
+	labelled, err = b.check(t.model.Config.Classes)
+	if err != nil || labelled == 0 {
+		return 0, 0, 0, err
+	}
+	seconds, at := &t.report.Seconds, time.Now()
+	z, err := t.forward(b, nn.Mode{Train: true, Key: key})
+	if err != nil || ctx.Err() != nil {
+		return 0, 0, 0, err
+	}
+	loss, labelled, right = kernels.CrossEntropy(z, b.Labels, z, 1/float32(labelled))
+	lap(&at, &seconds.Forward)
+	if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		return loss, labelled, right, nil
+	}
+	t.network.Backward(z, t.gradient)
+	lap(&at, &seconds.Backward)
+	if ctx.Err() != nil { // the gradient may be incomplete
+		return 0, 0, 0, nil
+	}
+	t.update()
+	lap(&at, &seconds.Optimizer)
+	return loss, labelled, right, nil
+}
+
+// update takes one Adam step.
+func (t *trainer) update() {
+	t.steps++
+	a := adam
+	a.Rate, a.Decay = t.settings.LearningRate, t.settings.WeightDecay
+	decayed := len(t.model.Values)
+	if t.settings.DecayFirstLayer {
+		decayed = t.model.FirstLayer()
+	}
+	v := t.model.Values
+	t.engine.Step(a, t.steps, v[:decayed], t.gradient[:decayed], t.first[:decayed], t.second[:decayed])
+	a.Decay = 0
+	t.engine.Step(a, t.steps, v[decayed:], t.gradient[decayed:], t.first[decayed:], t.second[decayed:])
+}
