@@ -1,0 +1,474 @@
+package build
+
+// The adjacency: edges are distributed over ranges of internal targets, each range
+// is sorted by target (edges of a target stay in import order), and encoded.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/source"
+)
+
+// An edge record is the target counted from the first node of its partition, the
+// internal source, and the edge id: 4 + 4 + 4 bytes, or 4 + 4 + 8 where edge ids
+// need more than 32 bits.
+const (
+	narrowRecord = 12
+	wideRecord   = 16
+)
+
+// span is a range of internal ids whose in-edges make one partition.
+type span struct {
+	first, nodes int64
+	edges        int64
+}
+
+// adjacency builds the graph sections.
+type adjacency struct {
+	b        *builder
+	order    *order
+	numNodes int64
+	numEdges int64
+	wide     bool // edge ids of 8 bytes
+	record   int64
+
+	// Limits of what is sorted at one time; a slot holds that much.
+	maxEdges, maxNodes int64
+
+	readMem   []byte // a partition as it was read
+	levels    int    // scratch files of partitions that were cut again
+	free, out chan *slot
+}
+
+// slot is a sorted range of targets on its way to the encoder, or a piece of a
+// target's edges where one target alone exceeds the limits.
+type slot struct {
+	first int64
+	nodes int64
+	ends  []uint32 // where each node's edges end in src
+	src   []uint32
+	ids32 []uint32 // edge ids
+	ids64 []uint64
+
+	piece  bool
+	begin  bool
+	degree int64
+
+	err error
+
+	endsMem, srcMem, idMem []byte
+}
+
+// idBytes is the size of an edge id.
+func (a *adjacency) idBytes() int64 { return a.record - 8 }
+
+// setLimits derives the limits from the memory for sorting: two slots and one
+// partition as it was read.
+func (a *adjacency) setLimits(bytes int64) {
+	perEdge := 2*(4+a.idBytes()) + a.record
+	a.maxNodes = min(max(bytes/4/8, 2), a.numNodes)
+	a.maxEdges = min(max((bytes-8*a.maxNodes)/perEdge, 2), 1<<31-1)
+}
+
+// planSpans cuts a histogram into spans within the limits, but for single ranges of
+// the histogram that exceed them.
+func planSpans(h *coarse, numNodes, maxEdges, maxNodes int64) []span {
+	var spans []span
+	width := int64(1) << h.shift
+	open := span{}
+	for k := int64(0); k*width < numNodes; k++ {
+		nodes := min(width, numNodes-k*width)
+		edges := int64(h.count[k])
+		if open.nodes > 0 && (open.edges+edges > maxEdges || open.nodes+nodes > maxNodes) {
+			spans = append(spans, open)
+			open = span{first: k * width}
+		}
+		open.nodes += nodes
+		open.edges += edges
+	}
+	if open.nodes > 0 {
+		spans = append(spans, open)
+	}
+	return spans
+}
+
+// planAtMost is planSpans with limits raised until there are at most most spans;
+// those past the limits are cut again when they are read back. most is 4 or more,
+// so that a range which exceeds the limits always falls into several.
+func planAtMost(h *coarse, numNodes, maxEdges, maxNodes, most int64) []span {
+	for {
+		spans := planSpans(h, numNodes, maxEdges, maxNodes)
+		if int64(len(spans)) <= most {
+			return spans
+		}
+		maxEdges, maxNodes = maxEdges+maxEdges/2+1, maxNodes+maxNodes/2+1
+	}
+}
+
+// partOf maps the ranges of a histogram to the spans they lie in.
+func partOf(h *coarse, spans []span) []uint32 {
+	part := make([]uint32, len(h.count))
+	for p, sp := range spans {
+		for k := sp.first >> h.shift; k<<h.shift < sp.first+sp.nodes; k++ {
+			part[k] = uint32(p)
+		}
+	}
+	return part
+}
+
+func sizes(spans []span, record int64) []int64 {
+	s := make([]int64, len(spans))
+	for i := range spans {
+		s[i] = spans[i].edges * record
+	}
+	return s
+}
+
+// writeAdjacency distributes, sorts and encodes all edges. targets is the
+// histogram of their internal targets.
+func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes, numEdges int64, targets *coarse) error {
+	a := &adjacency{b: b, order: r, numNodes: numNodes, numEdges: numEdges, record: narrowRecord}
+	if layout.IDType(numEdges) == layout.Uint64 {
+		a.wide, a.record = true, wideRecord
+	}
+	w, err := a.writers()
+	if err != nil {
+		return err
+	}
+	defer w.abort()
+
+	// While edges are distributed the partitions' buffers are live, afterwards what
+	// sorting needs; edges kept in memory are live in both.
+	free := b.mem.free() - b.mem.free()/16
+	var s *spill
+	var buffers *region
+	rounding := int64(coarseBuckets) * layout.PageSize / 16
+	if kept := numEdges*a.record + rounding; kept <= free/2 && !b.tune.onScratch {
+		a.setLimits(b.tune.sortLimit(free - kept))
+	} else {
+		a.setLimits(b.tune.sortLimit(free))
+	}
+	spans := planSpans(targets, numNodes, a.maxEdges, a.maxNodes)
+	if kept := spillBytes(sizes(spans, a.record)); kept <= free/2 && !b.tune.onScratch {
+		mem, err := b.mem.region("edges", kept)
+		if err != nil {
+			return err
+		}
+		defer mem.close()
+		s = memorySpill(e.Name(), sizes(spans, a.record), mem)
+	} else {
+		a.setLimits(b.tune.sortLimit(free))
+		spans = planAtMost(targets, numNodes, a.maxEdges, a.maxNodes, b.tune.partsLimit(free/(3*spillUnit)))
+		n := int64(spillBuffers(len(spans)))
+		each := max(min(free/2/n, 64*spillUnit)/spillUnit, 1) * spillUnit
+		if buffers, err = b.mem.region("buffers of edge partitions", n*each); err != nil {
+			return err
+		}
+		defer buffers.close()
+		if s, err = scratchSpill(e.Name(), sizes(spans, a.record), b.pool, b.scratch, "edges", buffers.bytes); err != nil {
+			return err
+		}
+	}
+	defer s.close()
+	if err := a.distribute(e, s, spans, targets); err != nil {
+		return err
+	}
+	buffers.close()
+	if err := a.sortAll(s, spans, w); err != nil {
+		return err
+	}
+	return w.close()
+}
+
+// distribute appends every edge to the partition of its target.
+func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *coarse) error {
+	shift, part := targets.shift, partOf(targets, spans)
+	firsts := make([]uint32, len(spans))
+	for p, sp := range spans {
+		firsts[p] = uint32(sp.first)
+	}
+	internal := a.order.internal
+	wide, record := a.wide, int(a.record)
+	edges, _, err := scan(a.b.ctx, e, a.numNodes, true, a.b.o.Threads, a.b.edgeProgress("distribute edges", e),
+		func(k *edgeChunk) error {
+			if internal != nil {
+				for i, v := range k.src {
+					k.src[i] = internal[v]
+				}
+				for i, v := range k.dst {
+					k.dst[i] = internal[v]
+				}
+			}
+			return nil
+		},
+		func(k *edgeChunk) error {
+			if k.first+int64(len(k.src)) > a.numEdges {
+				return s.changed()
+			}
+			for i, t := range k.dst {
+				p := part[t>>shift]
+				at := &s.parts[p]
+				if at.pos == len(at.buf) {
+					if err := s.next(int(p)); err != nil {
+						return err
+					}
+				}
+				r := at.buf[at.pos : at.pos+record]
+				binary.LittleEndian.PutUint32(r, t-firsts[p])
+				binary.LittleEndian.PutUint32(r[4:], k.src[i])
+				if wide {
+					binary.LittleEndian.PutUint64(r[8:], uint64(k.first)+uint64(i))
+				} else {
+					binary.LittleEndian.PutUint32(r[8:], uint32(k.first)+uint32(i))
+				}
+				at.pos += record
+			}
+			return nil
+		})
+	a.b.readEdges(e, edges)
+	if ferr := s.finish(); err == nil {
+		err = ferr
+	}
+	return err
+}
+
+// sortAll sorts the partitions on one goroutine and encodes them on this one.
+func (a *adjacency) sortAll(s *spill, spans []span, w *graphWriters) error {
+	var edges, nodes int64 // what a slot must hold
+	fits := true
+	for _, sp := range spans {
+		fits = fits && a.fits(sp)
+		edges, nodes = max(edges, sp.edges), max(nodes, sp.nodes)
+	}
+	edges, nodes = min(edges, a.maxEdges), min(nodes, a.maxNodes)
+	readBytes := int64(0)
+	if s.mem == nil || !fits {
+		readBytes = max(64*spillUnit, layout.Pages(edges*a.record)*layout.PageSize)
+	}
+	read, err := a.b.mem.region("edges to sort", readBytes)
+	if err != nil {
+		return err
+	}
+	defer read.close()
+	a.readMem = read.bytes
+	n1, n2, n3 := roundUp(4*nodes, 64), roundUp(4*edges, 64), roundUp(a.idBytes()*edges, 64)
+	sorted, err := a.b.mem.region("sorted edges", 2*(n1+n2+n3))
+	if err != nil {
+		return err
+	}
+	defer sorted.close()
+	a.free, a.out = make(chan *slot, 2), make(chan *slot, 2)
+	for m := sorted.bytes; len(a.free) < 2; m = m[n1+n2+n3:] {
+		a.free <- &slot{endsMem: m[:n1], srcMem: m[n1 : n1+n2], idMem: m[n1+n2 : n1+n2+n3]}
+	}
+	var stopped sync.WaitGroup
+	stop := make(chan struct{})
+	stopped.Go(func() {
+		defer close(a.out)
+		for p, sp := range spans {
+			if err := a.sortSpan(s, p, sp, stop); err != nil {
+				a.out <- &slot{err: err} // there is room: both slots are elsewhere
+				return
+			}
+		}
+	})
+	defer stopped.Wait()
+	defer close(stop)
+	done := int64(0)
+	for k := range a.out {
+		if k.err != nil {
+			return k.err
+		}
+		if err := a.b.ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.put(k); err != nil {
+			return err
+		}
+		done += int64(len(k.src))
+		a.b.progress("write graph", done, a.numEdges)
+		a.free <- k
+	}
+	return w.finish()
+}
+
+// fits reports whether a span is sorted in memory as it is.
+func (a *adjacency) fits(sp span) bool { return sp.edges <= a.maxEdges && sp.nodes <= a.maxNodes }
+
+// take gets a free slot, nil once the encoder has stopped.
+func (a *adjacency) take(stop chan struct{}) *slot {
+	select {
+	case k := <-a.free:
+		return k
+	case <-stop:
+		return nil
+	}
+}
+
+// errStopped ends the sorting goroutine after the encoder; nobody sees it.
+var errStopped = fmt.Errorf("build: the encoder stopped")
+
+// sortSpan sorts one partition and sends it on, in pieces where it is too large.
+func (a *adjacency) sortSpan(s *spill, p int, sp span, stop chan struct{}) error {
+	if err := a.b.ctx.Err(); err != nil {
+		return err
+	}
+	switch {
+	case a.fits(sp):
+		var rec []byte
+		var err error
+		if rec, err = s.load(p, a.readMem); err != nil {
+			return err
+		}
+		k := a.take(stop)
+		if k == nil {
+			return errStopped
+		}
+		if err := a.sort(k, rec, sp); err != nil {
+			return err
+		}
+		a.out <- k
+		return nil
+	case sp.nodes == 1:
+		return a.sendPieces(s, p, sp, stop)
+	default:
+		return a.cut(s, p, sp, stop)
+	}
+}
+
+// sort fills k with the edges of rec by target, stably.
+func (a *adjacency) sort(k *slot, rec []byte, sp span) error {
+	k.first, k.nodes, k.piece = sp.first, sp.nodes, false
+	k.ends = view[uint32](k.endsMem)[:sp.nodes]
+	k.src = view[uint32](k.srcMem)[:sp.edges]
+	clear(k.ends)
+	step := int(a.record)
+	nodes := uint32(sp.nodes)
+	for at := 0; at < len(rec); at += step {
+		t := binary.LittleEndian.Uint32(rec[at:])
+		if t >= nodes {
+			panic("build: an edge lies in the wrong partition")
+		}
+		k.ends[t]++
+	}
+	sum := uint32(0)
+	for i, n := range k.ends {
+		k.ends[i] = sum
+		sum += n
+	}
+	if err := a.b.ctx.Err(); err != nil {
+		return err
+	}
+	// Each end grows from where its node begins to where it ends.
+	if a.wide {
+		k.ids64 = view[uint64](k.idMem)[:sp.edges]
+		for at := 0; at < len(rec); at += wideRecord {
+			r := rec[at : at+wideRecord]
+			t := binary.LittleEndian.Uint32(r)
+			i := k.ends[t]
+			k.ends[t] = i + 1
+			k.src[i] = binary.LittleEndian.Uint32(r[4:])
+			k.ids64[i] = binary.LittleEndian.Uint64(r[8:])
+		}
+		return nil
+	}
+	k.ids32 = view[uint32](k.idMem)[:sp.edges]
+	for at := 0; at < len(rec); at += narrowRecord {
+		r := rec[at : at+narrowRecord]
+		t := binary.LittleEndian.Uint32(r)
+		i := k.ends[t]
+		k.ends[t] = i + 1
+		k.src[i] = binary.LittleEndian.Uint32(r[4:])
+		k.ids32[i] = binary.LittleEndian.Uint32(r[8:])
+	}
+	return nil
+}
+
+// sendPieces sends the edges of one target in pieces: they are in order already.
+func (a *adjacency) sendPieces(s *spill, p int, sp span, stop chan struct{}) error {
+	begin := true
+	return s.stream(p, a.streamMem(), func(rec []byte) error {
+		for len(rec) > 0 {
+			if err := a.b.ctx.Err(); err != nil {
+				return err
+			}
+			n := min(a.maxEdges, int64(len(rec))/a.record, 1<<18)
+			k := a.take(stop)
+			if k == nil {
+				return errStopped
+			}
+			one := span{first: sp.first, nodes: 1, edges: n}
+			if err := a.sort(k, rec[:n*a.record], one); err != nil {
+				return err
+			}
+			k.piece, k.begin, k.degree = true, begin, sp.edges
+			a.out <- k
+			begin = false
+			rec = rec[n*a.record:]
+		}
+		return nil
+	})
+}
+
+func (a *adjacency) streamMem() []byte { return a.readMem[:4*spillUnit] }
+
+// cut distributes a partition that exceeds the limits over smaller ones.
+func (a *adjacency) cut(s *spill, p int, sp span, stop chan struct{}) error {
+	h := newCoarse()
+	h.cover(uint32(sp.nodes - 1))
+	step := int(a.record)
+	err := s.stream(p, a.streamMem(), func(rec []byte) error {
+		for at := 0; at < len(rec); at += step {
+			h.count[binary.LittleEndian.Uint32(rec[at:])>>h.shift]++
+		}
+		return a.b.ctx.Err()
+	})
+	if err != nil {
+		return err
+	}
+	// readMem serves as the buffers: it is not needed until children are read back.
+	buffers := a.readMem[4*spillUnit:]
+	most := max(4, int64(len(buffers))/spillUnit*2/3-16)
+	spans := planAtMost(h, sp.nodes, a.maxEdges, a.maxNodes, a.b.tune.partsLimit(most))
+	a.levels++
+	child, err := scratchSpill(s.input, sizes(spans, a.record), a.b.pool, a.b.scratch, fmt.Sprintf("edges-%d", a.levels), buffers)
+	if err != nil {
+		return err
+	}
+	defer child.close()
+	part := partOf(h, spans)
+	err = s.stream(p, a.streamMem(), func(rec []byte) error {
+		for at := 0; at < len(rec); at += step {
+			r := rec[at : at+step]
+			t := binary.LittleEndian.Uint32(r)
+			q := part[t>>h.shift]
+			to := &child.parts[q]
+			if to.pos == len(to.buf) {
+				if err := child.next(int(q)); err != nil {
+					return err
+				}
+			}
+			o := to.buf[to.pos : to.pos+step]
+			copy(o, r)
+			binary.LittleEndian.PutUint32(o, t-uint32(spans[q].first))
+			to.pos += step
+		}
+		return a.b.ctx.Err()
+	})
+	if ferr := child.finish(); err == nil {
+		err = ferr
+	}
+	if err != nil {
+		return err
+	}
+	for q, c := range spans {
+		c.first += sp.first
+		if err := a.sortSpan(child, q, c, stop); err != nil {
+			return err
+		}
+	}
+	return child.close()
+}

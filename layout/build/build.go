@@ -1,0 +1,561 @@
+// Package build makes stores: it reads edges, node arrays and splits as streams,
+// orders the nodes, sorts the edges out of core, writes the sections and seals them;
+// and it verifies stores.
+//
+// # What a build guarantees
+//
+//   - Bounded memory. Everything the build holds is counted against one budget,
+//     Options.Memory: a table of 8 bytes a node where nodes are reordered, none
+//     where they are not, buffers, and the part of the edges and rows that is worked
+//     on. What does not fit goes to scratch files. A budget below what cannot be made
+//     smaller is refused with the number needed.
+//   - Nothing half-written. A store grows in a locked directory beside its final
+//     name, every file is synced, the manifest comes last, and the directory is
+//     renamed into place. A failure or a cancellation removes it; what a killed
+//     build leaves is removed by the next.
+//   - Reproducibility. The bytes of a store depend on its input and on the settings
+//     that shape it (order, block size, ids, feature type), not on memory, threads,
+//     scratch, paths or time.
+//   - Import order. The in-edges of a node keep the order in which they were read,
+//     and edge ids are positions in that order.
+//
+// # The passes
+//
+// Where ids are ranked, a pass over the edges finds the distinct ids. The next pass
+// checks every id and counts edges, degrees and how targets spread. The order of
+// nodes follows from the degrees alone. The last pass appends every edge to a
+// partition, a range of internal targets that can be sorted in memory; partitions
+// stay in memory where the budget allows it and go to one scratch file otherwise. A
+// partition is sorted by counting, which is stable, so that edges of a target stay in
+// import order, while the one before it is encoded. A range that turns out too large
+// is partitioned again; a single target that is too large needs no sorting and is
+// passed on in pieces. Node arrays are read once: straight through where the order is
+// kept, else placed in memory, or in partitions through scratch.
+//
+// # Limits
+//
+// Up to 2^32-2 nodes, layout.MaxEdges edges. The table of ranks takes up to 8 bytes
+// for each distinct id where ids are sparse beyond a bitmap of a quarter of the
+// budget.
+package build
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/source"
+)
+
+// DefaultMemory is the budget of a build, in bytes, where none is given.
+const DefaultMemory = 2 << 30
+
+// baseMemory is what readers, chunks in flight and small tables take.
+const baseMemory = 8<<20 + scanBytes
+
+// Values of Options.IDs.
+const (
+	IDsAuto  = "auto"  // rank where Options.RankIDs says that the source's ids may be sparse
+	IDsDense = "dense" // ids are 0 to nodes-1
+	IDsRank  = "rank"  // the distinct ids of the edges, ascending, become 0, 1, 2, …
+)
+
+// Options are the inputs and settings of a build. Zero values are the defaults.
+type Options struct {
+	// Edges are the edges; required.
+	Edges source.Edges
+	// Arrays are the node arrays by name, one row a node: "x" the features, "y" the
+	// labels, others as they are.
+	Arrays map[string]source.Rows
+	// Splits are node sets by name: dense ids, or a bool mask with a row a node.
+	Splits map[string]source.Rows
+	// NumNodes is the number of nodes; 0 = the rows of x, else of another array, else
+	// the number of distinct ids where they are ranked, else the largest id + 1.
+	NumNodes int64
+	// IDs says what the ids of the edges are; "" = IDsAuto.
+	IDs string
+	// RankIDs is what IDsAuto means for this source.
+	RankIDs bool
+	// Order is the order of nodes in the store; "" = OrderAuto.
+	Order string
+	// BlockSize in bytes, a power of two from 4 KiB to 64 MiB; 0 = 1 MiB.
+	BlockSize int64
+	// FeatureDType converts features to float32 or float16; 0 = as given.
+	FeatureDType layout.DType
+	// Memory is the budget in bytes; 0 = DefaultMemory.
+	Memory int64
+	// Scratch is the directory for scratch files; "" = beside the store.
+	Scratch string
+	// ScratchLimit bounds scratch files, in bytes; 0 = half the free space.
+	ScratchLimit int64
+	// Overwrite replaces a store at the path.
+	Overwrite bool
+	// SourceRecord is kept in the store for people: what was read, how. It does not
+	// enter the build id.
+	SourceRecord json.RawMessage
+	// Notes are put before the build's own notes in the report.
+	Notes []string
+	// Threads is the number of threads that work at one time; 0 = 2, 1 = one.
+	Threads int
+	// Progress is told of a stage's progress, at most 20 times a second; total is 0
+	// where it is not known. It is called on several goroutines, one at a time.
+	Progress func(stage string, done, total int64)
+}
+
+// Report says what was built. Bytes count what was moved between files and memory.
+type Report struct {
+	NumNodes          int64              `json:"num_nodes"`
+	NumEdges          int64              `json:"num_edges"`
+	NumFeatures       int64              `json:"num_features"`
+	NumClasses        int64              `json:"num_classes"`
+	Order             string             `json:"order"`
+	IDs               string             `json:"ids"`
+	BlockSize         int64              `json:"block_size"`
+	InputBytes        int64              `json:"input_bytes"` // size of the inputs, once
+	StoreBytes        int64              `json:"store_bytes"`
+	BytesRead         int64              `json:"bytes_read"`    // inputs as often as they were read, and scratch
+	BytesWritten      int64              `json:"bytes_written"` // scratch and store
+	ScratchBytes      int64              `json:"scratch_bytes"` // most scratch at one time
+	Seconds           float64            `json:"seconds"`
+	StageSeconds      map[string]float64 `json:"stage_seconds"`
+	PeakMemoryPlanned int64              `json:"peak_memory_planned"` // bytes charged to the budget at one time
+	Notes             []string           `json:"notes"`
+	BuildID           string             `json:"build_id"`
+}
+
+// tuning makes small inputs take the ways of large ones, for tests.
+type tuning struct {
+	onScratch   bool  // keep no partition in memory
+	sortBytes   int64 // memory for sorting edges
+	parts       int64 // most partitions of one distribution
+	areaBytes   int64 // memory for reordering rows
+	bitmapBytes int64 // memory for the bitmap of ids
+	runBytes    int64 // memory for sorting ids
+}
+
+func (t tuning) sortLimit(n int64) int64 {
+	if t.sortBytes > 0 {
+		return min(n, t.sortBytes)
+	}
+	return n
+}
+
+func (t tuning) partsLimit(n int64) int64 {
+	if t.parts > 0 {
+		n = min(n, t.parts)
+	}
+	return max(n, 4)
+}
+
+// builder is the state of one build. Its methods run on one goroutine unless they
+// say otherwise.
+type builder struct {
+	ctx     context.Context
+	o       Options
+	tune    tuning
+	mem     ledger
+	pool    *storage.Pool
+	scratch *storage.Scratch
+	stage   *staging
+	report  Report
+
+	writeBuffer int
+	sections    []layout.Section
+	numNodes    int64
+	classes     int64
+	unlabelled  int64 // labels that were NaN
+	infinite    int64 // features that became infinite
+
+	tell struct {
+		sync.Mutex
+		stage string
+		at    time.Time
+	}
+}
+
+// Build makes a store at path.
+func Build(ctx context.Context, path string, o Options) (*Report, error) {
+	return build(ctx, path, o, tuning{})
+}
+
+func build(ctx context.Context, path string, o Options, t tuning) (report *Report, err error) {
+	start := time.Now()
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	b := &builder{ctx: ctx, o: o, tune: t, mem: ledger{total: o.Memory}}
+	b.report = Report{StageSeconds: map[string]float64{}, BlockSize: o.BlockSize, Notes: slices.Clone(o.Notes)}
+	b.writeBuffer = int(min(max(o.Memory/128, 64<<10), 4<<20) &^ (layout.PageSize - 1))
+	if err := b.mem.charge("readers", baseMemory); err != nil {
+		return nil, err
+	}
+	if err := b.roomToWork(0); err != nil {
+		return nil, err
+	}
+	if b.stage, err = stage(path, o.Overwrite); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if derr := b.stage.discard(); err == nil {
+			err = derr
+		}
+	}()
+	if o.Scratch == "" {
+		o.Scratch = b.stage.parent
+	}
+	b.pool = storage.NewPool(storage.PoolOptions{})
+	defer b.pool.Close()
+	if b.scratch, err = storage.OpenScratch(o.Scratch, o.ScratchLimit); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if cerr := b.scratch.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	m, err := b.write()
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			err = errors.Join(cause, err)
+		}
+		return nil, err
+	}
+	timed := b.stopwatch("seal")
+	if err := b.seal(m); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	size, err := directoryBytes(b.stage.dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.stage.commit(o.Overwrite); err != nil {
+		return nil, err
+	}
+	timed()
+	r := &b.report
+	c := b.pool.Counters()
+	r.BytesRead += c.BytesRead
+	r.BytesWritten += c.BytesWritten
+	r.StoreBytes = size
+	r.NumNodes, r.NumEdges, r.NumClasses = m.NumNodes, m.NumEdges, m.NumClasses
+	if x := m.Section(layout.SectionX); x != nil {
+		r.NumFeatures = x.RowElements()
+	}
+	r.Order, r.IDs = m.Settings.Order, m.Settings.IDs
+	r.BuildID = fmt.Sprintf("%x", m.ID)
+	r.ScratchBytes = b.scratch.Peak()
+	r.PeakMemoryPlanned = b.mem.peak
+	r.Seconds = time.Since(start).Seconds()
+	return r, nil
+}
+
+// complete fills in defaults and refuses what cannot be.
+func (o *Options) complete() error {
+	if o.Edges == nil {
+		return usage("edges are missing")
+	}
+	if o.IDs == "" {
+		o.IDs = IDsAuto
+	}
+	if !slices.Contains([]string{IDsAuto, IDsDense, IDsRank}, o.IDs) {
+		return usage("ids=%q: it is one of %q, %q, %q", o.IDs, IDsAuto, IDsDense, IDsRank)
+	}
+	if o.Order == "" {
+		o.Order = OrderAuto
+	}
+	if !slices.Contains([]string{OrderAuto, OrderOriginal, OrderDegree}, o.Order) {
+		return usage("order=%q: it is one of %q, %q, %q", o.Order, OrderAuto, OrderOriginal, OrderDegree)
+	}
+	if o.BlockSize == 0 {
+		o.BlockSize = layout.DefaultBlockSize
+	}
+	if bs := o.BlockSize; bs < layout.MinBlockSize || bs > layout.MaxBlockSize || bs&(bs-1) != 0 {
+		return usage("block_size=%d: it is a power of two from %d to %d bytes", bs, layout.MinBlockSize, layout.MaxBlockSize)
+	}
+	if d := o.FeatureDType; d != 0 && d != layout.Float32 && d != layout.Float16 {
+		return unsupported("feature_dtype=%s: features are kept as float32 or float16", d)
+	}
+	if o.Memory == 0 {
+		o.Memory = DefaultMemory
+	}
+	if o.Memory < 0 || o.ScratchLimit < 0 || o.Threads < 0 || o.NumNodes < 0 {
+		return usage("memory, scratch_limit, threads and num_nodes are not negative")
+	}
+	if o.NumNodes > maxNodes {
+		return tooManyNodes("num_nodes")
+	}
+	if o.Threads == 0 {
+		o.Threads = 2
+	}
+	if len(o.SourceRecord) > 0 && !json.Valid(o.SourceRecord) {
+		return usage("the source record is no JSON")
+	}
+	return nil
+}
+
+// workMemory is what the phases need beside tables of nodes: four sections being
+// written, blocks being encoded, and a small share of edges.
+func (b *builder) workMemory() int64 {
+	return 4*(2*int64(b.writeBuffer)+4*layout.PageSize) + 4*b.o.BlockSize + 4<<20
+}
+
+// roomToWork refuses a budget that leaves too little beside tables of that size.
+func (b *builder) roomToWork(tables int64) error {
+	if need := b.workMemory() + tables; need > b.mem.free() {
+		return &BudgetError{Consumer: "buffers of the build", Need: need, Free: b.mem.free(), Total: b.mem.total}
+	}
+	return nil
+}
+
+// write writes all sections.
+func (b *builder) write() (*layout.Manifest, error) {
+	edges := b.o.Edges
+	known := int64(-1)
+	if b.o.NumNodes > 0 {
+		known = b.o.NumNodes
+	} else if x := b.o.Arrays["x"]; x != nil {
+		known = x.Len()
+	} else {
+		for _, name := range slices.Sorted(maps.Keys(b.o.Arrays)) {
+			known = max(known, b.o.Arrays[name].Len())
+		}
+	}
+	if known > maxNodes {
+		return nil, tooManyNodes("the node arrays")
+	}
+	settings := layout.Settings{BlockSize: b.o.BlockSize, IDs: IDsDense}
+	var ranks *ranker
+	if b.o.IDs == IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs {
+		settings.IDs = IDsRank
+		timed := b.stopwatch("rank ids")
+		var err error
+		if ranks, err = b.rankIDs(edges); err != nil {
+			return nil, err
+		}
+		defer ranks.close()
+		if known >= 0 && ranks.distinct > known {
+			return nil, faultf(edges.Name(), -1, "%d distinct ids for %d nodes; give a larger num_nodes", ranks.distinct, known)
+		}
+		if known < 0 {
+			known = ranks.distinct
+		}
+		edges = &rankedEdges{edges, ranks}
+		timed()
+	}
+
+	timed := b.stopwatch("count edges")
+	tables := b.orderTables(known)
+	c, err := b.count(edges, known, tables)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	b.numNodes = known
+	if known < 0 {
+		b.numNodes = c.maxID + 1
+	}
+	if c.edges > layout.MaxEdges {
+		return nil, unsupported("%s: %d edges; a store holds up to %d", edges.Name(), c.edges, int64(layout.MaxEdges))
+	}
+	timed()
+	b.report.InputBytes = b.inputBytes(c.edges)
+
+	timed = b.stopwatch("order nodes")
+	r, err := b.orderNodes(c)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	settings.Order = r.name
+	timed()
+
+	timed = b.stopwatch("write graph")
+	if err := b.writeAdjacency(edges, r, b.numNodes, c.edges, c.targets); err != nil {
+		return nil, err
+	}
+	r.closeOriginal()
+	ranks.close()
+	timed()
+
+	timed = b.stopwatch("write arrays")
+	for _, name := range slices.Sorted(maps.Keys(b.o.Arrays)) {
+		j, err := b.job(name, b.o.Arrays[name])
+		if err != nil {
+			return nil, err
+		}
+		if err := b.writeRows(j, r); err != nil {
+			return nil, err
+		}
+	}
+	if b.unlabelled > 0 {
+		b.note(fmt.Sprintf("%d labels are NaN and kept as -1: no label", b.unlabelled))
+	}
+	if b.infinite > 0 {
+		b.note(fmt.Sprintf("%d features are past the range of %s and became infinite", b.infinite, b.o.FeatureDType))
+	}
+	timed()
+	return &layout.Manifest{NumNodes: b.numNodes, NumEdges: c.edges, NumClasses: b.classes, Settings: settings, Source: b.o.SourceRecord}, nil
+}
+
+// orderTables returns for how many nodes the budget has tables to order them, 0
+// where none are to be ordered. known is the number of nodes, -1 for unknown.
+func (b *builder) orderTables(known int64) int64 {
+	if b.o.Order == OrderOriginal {
+		return 0
+	}
+	room := b.mem.free() - b.workMemory()
+	if known >= 0 {
+		if orderBytes(known) > room {
+			return 0
+		}
+		return known
+	}
+	return max(min((room-2*layout.PageSize)*8/65, maxNodes), 0)
+}
+
+// orderNodes writes the splits, orders the nodes and writes the tables of ids.
+func (b *builder) orderNodes(c *census) (*order, error) {
+	degree := b.o.Order != OrderOriginal && (c.out != nil || b.numNodes == 0)
+	if b.o.Order != OrderOriginal && !degree {
+		b.note(fmt.Sprintf("nodes keep their original order: ordering %d nodes by degree needs memory=%d, and %d were given",
+			b.numNodes, b.mem.total-b.mem.free()+b.workMemory()+orderBytes(b.numNodes), b.mem.total))
+	}
+	if c.out != nil {
+		c.out.shrink(4 * b.numNodes)
+		c.in.shrink(4 * b.numNodes)
+	}
+	train, err := b.writeSplits(b.o.Splits, degree)
+	defer train.close()
+	if err != nil {
+		return nil, err
+	}
+	if !degree {
+		return &order{name: OrderOriginal}, nil
+	}
+	if b.numNodes == 0 {
+		return &order{name: OrderDegree}, b.writeIDTables(&order{})
+	}
+	r := degreeOrder(c, b.numNodes, view[uint64](train.bytes), c.targets)
+	if err := b.writeIDTables(r); err != nil {
+		r.close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// writeIDTables writes node.internal and node.original.
+func (b *builder) writeIDTables(r *order) error {
+	for _, t := range []struct {
+		name  string
+		table []uint32
+	}{{layout.SectionInternal, r.internal}, {layout.SectionOriginal, r.original}} {
+		w, err := b.create(layout.Section{Name: t.name, Kind: layout.KindArray, Required: true, DType: layout.IDType(b.numNodes).String(), Rows: b.numNodes})
+		if err != nil {
+			return err
+		}
+		if err := b.writeArea(w, raw(t.table)); err != nil {
+			w.abort()
+			return err
+		}
+		if err := w.close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readBack reads a finished section's file into buf, whole pages.
+func (b *builder) readBack(name string, buf []byte) error {
+	f, err := storage.OpenFile(filepath.Join(b.stage.dir, name), storage.Flags{})
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	for at := 0; at < len(buf); at += 4 << 20 {
+		r := storage.Request{File: f, Offset: int64(at), Buf: buf[at:min(at+4<<20, len(buf))]}
+		if err := b.pool.Do(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) note(s string) { b.report.Notes = append(b.report.Notes, s) }
+
+// stopwatch begins a stage; the function it returns ends it.
+func (b *builder) stopwatch(stage string) func() {
+	start := time.Now()
+	return func() { b.report.StageSeconds[stage] += time.Since(start).Seconds() }
+}
+
+// progress passes on a stage's progress, now and then. It may be called on any
+// goroutine.
+func (b *builder) progress(stage string, done, total int64) {
+	if b.o.Progress == nil {
+		return
+	}
+	b.tell.Lock()
+	defer b.tell.Unlock()
+	if now := time.Now(); stage != b.tell.stage || done == total || now.Sub(b.tell.at) >= 50*time.Millisecond {
+		b.tell.stage, b.tell.at = stage, now
+		b.o.Progress(stage, done, total)
+	}
+}
+
+func (b *builder) edgeProgress(stage string, e source.Edges) func(done int64) {
+	total, _ := e.Count()
+	return func(done int64) { b.progress(stage, done, total) }
+}
+
+// fileBytes is the size of the file of that name, or else what a source's values
+// take in memory.
+func fileBytes(name string, values int64) int64 {
+	if fi, err := os.Stat(name); err == nil && fi.Mode().IsRegular() {
+		return fi.Size()
+	}
+	return values
+}
+
+// readEdges counts one pass over the edges.
+func (b *builder) readEdges(e source.Edges, edges int64) {
+	b.report.BytesRead += fileBytes(e.Name(), 16*edges)
+}
+
+func (b *builder) inputBytes(edges int64) int64 {
+	n := fileBytes(b.o.Edges.Name(), 16*edges)
+	for _, group := range []map[string]source.Rows{b.o.Arrays, b.o.Splits} {
+		for _, r := range group {
+			n += fileBytes(r.Name(), r.Len()*rowBytes(r))
+		}
+	}
+	return n
+}
+
+// directoryBytes adds up the files of a directory.
+func directoryBytes(dir string) (int64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, ioError(err, "listing the finished store")
+	}
+	n := int64(0)
+	for _, e := range entries {
+		fi, err := e.Info()
+		if err != nil {
+			return 0, ioError(err, "looking at the finished store")
+		}
+		n += fi.Size()
+	}
+	return n, nil
+}

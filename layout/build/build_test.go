@@ -1,0 +1,113 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// onlyStore fails where anything but the store is left in its parent directory.
+func onlyStore(t *testing.T, path string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if fmt.Sprint(names) != fmt.Sprint(want) {
+		t.Errorf("the directory holds %v, expected %v", names, want)
+	}
+}
+
+func TestBuildAgainstNaive(t *testing.T) {
+	tunes := map[string]tuning{
+		"memory":     {},
+		"scratch":    {onScratch: true},
+		"partitions": {onScratch: true, sortBytes: 20_000, areaBytes: 200_000},
+		"cut again":  {onScratch: true, sortBytes: 8_000, parts: 4, areaBytes: 150_000},
+		"tiny sorts": {sortBytes: 2_000, areaBytes: 100_000},
+	}
+	graphs := map[string]*graph{
+		"small":     randomGraph(1, 50, 300, 3),
+		"hubs":      randomGraph(2, 3000, 60_000, 16),
+		"many":      randomGraph(3, 70_000, 90_000, 2),
+		"one node":  randomGraph(4, 1, 40, 5),
+		"no edges":  randomGraph(5, 20, 0, 4),
+		"no width":  randomGraph(6, 30, 100, 0),
+		"two nodes": {n: 2, src: []int64{0, 0, 1, 1, 1}, dst: []int64{0, 0, 1, 0, 1}},
+	}
+	for gname, g := range graphs {
+		for _, order := range []string{OrderOriginal, OrderDegree} {
+			for _, block := range []int64{4 << 10, 64 << 10, 1 << 20} {
+				for tname, tune := range tunes {
+					if testing.Short() && (gname == "many" || block == 64<<10) {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s/%s/%d/%s", gname, order, block, tname), func(t *testing.T) {
+						o := g.options()
+						o.Order, o.BlockSize, o.Memory = order, block, 64<<20
+						path, r := buildIn(t, o, tune)
+						if err := readStore(t, path).compare(g, order); err != nil {
+							t.Error(err)
+						}
+						onlyStore(t, path, "store")
+						if r.PeakMemoryPlanned > o.Memory {
+							t.Errorf("%d bytes planned of %d", r.PeakMemoryPlanned, o.Memory)
+						}
+					})
+				}
+			}
+		}
+	}
+}
+
+func TestHubOverSeveralBlocks(t *testing.T) {
+	g := &graph{n: 300}
+	for i := range int64(20_000) {
+		g.src, g.dst = append(g.src, i%300), append(g.dst, 7)
+	}
+	o := g.options()
+	o.BlockSize, o.Order = 4<<10, OrderOriginal
+	for _, tune := range []tuning{{}, {onScratch: true, sortBytes: 4_000}} {
+		path, _ := buildIn(t, o, tune)
+		s := readStore(t, path)
+		if err := s.compare(g, OrderOriginal); err != nil {
+			t.Error(err)
+		}
+		if blocks := int64(len(s.files[layout.SectionGraph])) / o.BlockSize; blocks < 4 {
+			t.Errorf("%d blocks: the hub was to fill three", blocks)
+		}
+	}
+}
+
+func TestEmptyGraph(t *testing.T) {
+	for _, order := range []string{OrderOriginal, OrderDegree} {
+		o := (&graph{}).options()
+		o.Order = order
+		path, r := buildIn(t, o, tuning{})
+		if r.NumNodes != 0 || r.NumEdges != 0 {
+			t.Errorf("%d nodes, %d edges", r.NumNodes, r.NumEdges)
+		}
+		if err := readStore(t, path).compare(&graph{}, order); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	path := filepath.Join(t.TempDir(), "store")
+	if _, err := Build(ctx, path, randomGraph(1, 10, 10, 1).options()); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	onlyStore(t, path)
+}

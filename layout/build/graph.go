@@ -1,0 +1,176 @@
+package build
+
+// Writing the graph sections: blocks, object index table, edge ids, in-degrees.
+
+import (
+	"encoding/binary"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// graphWriters are the open sections of the adjacency.
+type graphWriters struct {
+	a        *adjacency
+	encoder  *layout.GraphEncoder
+	graph    *section
+	index    *section
+	edgeID   *section
+	degree   *section
+	ids      []uint64 // a run of neighbour ids, widened
+	degrees  []byte
+	degWidth int
+}
+
+func (a *adjacency) writers() (*graphWriters, error) {
+	w := &graphWriters{a: a, ids: make([]uint64, 4096), degrees: make([]byte, 0, 1<<15)}
+	b := a.b
+	degree := layout.IDType(a.numEdges + 1)
+	w.degWidth = degree.Size()
+	for _, s := range []struct {
+		to  **section
+		sec layout.Section
+	}{
+		{&w.graph, layout.Section{Name: layout.SectionGraph, Kind: layout.KindGraph, Required: true}},
+		{&w.index, layout.Section{Name: layout.SectionIndex, Kind: layout.KindIndex, Required: true}},
+		{&w.edgeID, layout.Section{Name: layout.SectionEdgeID, Kind: layout.KindArray, DType: layout.IDType(a.numEdges).String(), Rows: a.numEdges}},
+		{&w.degree, layout.Section{Name: layout.SectionDegree, Kind: layout.KindArray, DType: degree.String(), Rows: a.numNodes}},
+	} {
+		var err error
+		if *s.to, err = b.create(s.sec); err != nil {
+			w.abort()
+			return nil, err
+		}
+	}
+	// The encoder holds two blocks and a table of the objects of one.
+	if err := b.mem.charge("graph blocks", 4*b.o.BlockSize); err != nil {
+		w.abort()
+		return nil, err
+	}
+	w.encoder = layout.NewGraphEncoder(a.numNodes, b.o.BlockSize, w.emit)
+	return w, nil
+}
+
+func (w *graphWriters) emit(block []byte, entry layout.IndexEntry) error {
+	var e [layout.IndexEntryBytes]byte
+	entry.Put(e[:])
+	if err := w.index.Write(e[:]); err != nil {
+		return err
+	}
+	return w.graph.Write(block)
+}
+
+// put encodes the nodes of a slot, or a piece of one node.
+func (w *graphWriters) put(k *slot) error {
+	var err error
+	if w.a.wide {
+		err = w.edgeID.Write(raw(k.ids64))
+	} else {
+		err = w.edgeID.Write(raw(k.ids32))
+	}
+	if err != nil {
+		return err
+	}
+	if k.piece {
+		if k.begin {
+			if err := w.object(k.first, uint64(k.degree)); err != nil {
+				return err
+			}
+		}
+		return w.neighbors(k.src)
+	}
+	begin := uint32(0)
+	for i, end := range k.ends {
+		if err := w.object(k.first+int64(i), uint64(end-begin)); err != nil {
+			return err
+		}
+		if end > begin {
+			if err := w.neighbors(k.src[begin:end]); err != nil {
+				return err
+			}
+		}
+		begin = end
+	}
+	return nil
+}
+
+func (w *graphWriters) object(node int64, degree uint64) error {
+	original := uint64(node)
+	if w.a.order.original != nil {
+		original = uint64(w.a.order.original[node])
+	}
+	if w.degWidth == 8 {
+		w.degrees = binary.LittleEndian.AppendUint64(w.degrees, degree)
+	} else {
+		w.degrees = binary.LittleEndian.AppendUint32(w.degrees, uint32(degree))
+	}
+	if len(w.degrees) == cap(w.degrees) {
+		if err := w.flushDegrees(); err != nil {
+			return err
+		}
+	}
+	return w.encoder.Object(original, degree)
+}
+
+func (w *graphWriters) flushDegrees() error {
+	err := w.degree.Write(w.degrees)
+	w.degrees = w.degrees[:0]
+	return err
+}
+
+func (w *graphWriters) neighbors(src []uint32) error {
+	for len(src) > 0 {
+		n := min(len(src), len(w.ids))
+		for i, v := range src[:n] {
+			w.ids[i] = uint64(v)
+		}
+		if err := w.encoder.Neighbors(w.ids[:n]); err != nil {
+			return err
+		}
+		src = src[n:]
+	}
+	return nil
+}
+
+// finish ends the graph.
+func (w *graphWriters) finish() error {
+	if err := w.flushDegrees(); err != nil {
+		return err
+	}
+	last, err := w.encoder.Close()
+	if err != nil {
+		return err
+	}
+	var e [layout.IndexEntryBytes]byte
+	last.Put(e[:])
+	return w.index.Write(e[:])
+}
+
+func (w *graphWriters) each(f func(s *section) error) error {
+	var first error
+	for _, s := range []*section{w.graph, w.index, w.edgeID, w.degree} {
+		if s != nil {
+			if err := f(s); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	return first
+}
+
+// close syncs and closes the sections.
+func (w *graphWriters) close() error {
+	if w.encoder != nil {
+		w.a.b.mem.discharge(4 * w.a.b.o.BlockSize)
+		w.encoder = nil
+	}
+	return w.each((*section).close)
+}
+
+// abort closes what close has not.
+func (w *graphWriters) abort() {
+	_ = w.each(func(s *section) error { s.abort(); return nil })
+	if w.encoder != nil {
+		w.a.b.mem.discharge(4 * w.a.b.o.BlockSize)
+		w.encoder = nil
+	}
+}

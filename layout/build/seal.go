@@ -1,0 +1,236 @@
+package build
+
+// Sections under construction, and the seal of a finished store: build id,
+// checksum tables, manifest.
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// section is a section being written. Its plain page checksums go to a file in
+// scratch until the build id, which salts them, is known.
+type section struct {
+	b        *builder
+	sec      layout.Section
+	w        *storage.Writer
+	sums     *os.File
+	buffered *bufio.Writer
+	charged  int64
+}
+
+// create begins a section whose file is named after it.
+func (b *builder) create(sec layout.Section) (*section, error) {
+	sec.File = sec.Name
+	s := &section{b: b, sec: sec}
+	n := 2*int64(b.writeBuffer) + 4*layout.PageSize
+	if err := b.mem.charge("buffers of "+sec.Name, n); err != nil {
+		return nil, err
+	}
+	s.charged = n
+	var err error
+	if s.sums, err = os.Create(b.sumsPath(sec.Name)); err != nil {
+		s.abort()
+		return nil, ioError(err, "making a scratch file")
+	}
+	s.buffered = bufio.NewWriterSize(s.sums, 4*layout.PageSize)
+	if s.w, err = storage.NewWriter(b.pool, filepath.Join(b.stage.dir, sec.File), b.writeBuffer, s.buffered); err != nil {
+		s.abort()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (b *builder) sumsPath(name string) string {
+	return filepath.Join(b.scratch.Dir(), "sums-"+name)
+}
+
+// Write appends to the section.
+func (s *section) Write(p []byte) error {
+	_, err := s.w.Write(p)
+	return err
+}
+
+// close pads, syncs and closes the section and hands it to the manifest.
+func (s *section) close() error {
+	if s.w == nil {
+		return nil
+	}
+	s.sec.Bytes = s.w.Bytes()
+	err := s.w.Close()
+	s.w = nil
+	if ferr := s.buffered.Flush(); err == nil && ferr != nil {
+		err = ioError(ferr, "writing a scratch file")
+	}
+	if cerr := s.sums.Close(); err == nil && cerr != nil {
+		err = ioError(cerr, "closing a scratch file")
+	}
+	s.sums = nil
+	s.b.mem.discharge(s.charged)
+	s.charged = 0
+	if err == nil {
+		s.b.sections = append(s.b.sections, s.sec)
+	}
+	return err
+}
+
+// abort closes the section's files after a failure; the staging directory and
+// scratch are removed as a whole. After close it does nothing.
+func (s *section) abort() {
+	if s == nil {
+		return
+	}
+	if s.w != nil {
+		_ = s.w.Abort()
+		s.w = nil
+	}
+	if s.sums != nil {
+		s.sums.Close()
+		s.sums = nil
+	}
+	s.b.mem.discharge(s.charged)
+	s.charged = 0
+}
+
+// sectionRank orders sections in the manifest and in the checksum file, so that
+// the order of writing does not show.
+func sectionRank(name string) string {
+	known := []string{layout.SectionGraph, layout.SectionIndex, layout.SectionEdgeID, layout.SectionDegree,
+		layout.SectionOriginal, layout.SectionInternal, layout.SectionX, layout.SectionY}
+	if i := slices.Index(known, name); i >= 0 {
+		return fmt.Sprintf("%02d", i)
+	}
+	return "99" + name
+}
+
+// seal writes CHECKSUMS and MANIFEST from the sections that were closed.
+func (b *builder) seal(m *layout.Manifest) error {
+	m.Sections = slices.Clone(b.sections)
+	slices.SortFunc(m.Sections, func(x, y layout.Section) int {
+		return strings.Compare(sectionRank(x.Name), sectionRank(y.Name))
+	})
+	n, err := sealManifest(m, b.stage.dir, func(i int) (io.ReadCloser, error) {
+		return os.Open(b.sumsPath(m.Sections[i].Name))
+	}, func(name string) (io.WriteCloser, error) {
+		return storage.NewWriter(b.pool, filepath.Join(b.stage.dir, name), b.writeBuffer, nil)
+	})
+	b.report.BytesWritten += n
+	return err
+}
+
+// sealManifest completes m (places of the tables, build id, root checksums) from
+// the plain page checksums of its sections, and writes the checksum file by create
+// and the manifest last. It returns the bytes written.
+func sealManifest(m *layout.Manifest, dir string, plain func(section int) (io.ReadCloser, error), create func(name string) (io.WriteCloser, error)) (int64, error) {
+	at := int64(0)
+	for i := range m.Sections {
+		s := &m.Sections[i]
+		s.ChecksumOffset, s.RootCRC = at, 0
+		_, tableBytes, _, rootBytes := s.Checksums()
+		at += tableBytes + rootBytes
+	}
+	chunk := make([]byte, 16*layout.PageSize)
+	each := func(i int, f func(words []byte) error) error {
+		want := layout.Pages(m.Sections[i].FileBytes()) * layout.TableEntry
+		r, err := plain(i)
+		if err != nil {
+			return ioError(err, "opening a scratch file")
+		}
+		defer r.Close()
+		for want > 0 {
+			b := chunk[:min(want, int64(len(chunk)))]
+			if _, err := io.ReadFull(r, b); err != nil {
+				return ioError(err, "reading the checksums of section %q", m.Sections[i].Name)
+			}
+			if err := f(b); err != nil {
+				return err
+			}
+			want -= int64(len(b))
+		}
+		return nil
+	}
+	err := m.ComputeID(func(i int, write func([]byte)) error {
+		return each(i, func(words []byte) error { write(words); return nil })
+	})
+	if err != nil {
+		return 0, err
+	}
+	w, err := create(layout.ChecksumFile)
+	if err != nil {
+		return 0, err
+	}
+	closed := false
+	defer func() {
+		if !closed {
+			w.Close()
+		}
+	}()
+	for i := range m.Sections {
+		s := &m.Sections[i]
+		_, tableBytes, _, rootBytes := s.Checksums()
+		salt, tableSalt := layout.NewSalt(m.ID, s.Name, false), layout.NewSalt(m.ID, s.Name, true)
+		root := make([]byte, rootBytes)
+		page, tablePage := int64(0), int64(0)
+		err := each(i, func(words []byte) error {
+			for j := 0; j < len(words); j += layout.TableEntry {
+				v := binary.LittleEndian.Uint32(words[j:])
+				binary.LittleEndian.PutUint32(words[j:], v^salt.Mask(page))
+				page++
+			}
+			full := words[:roundUp(int64(len(words)), layout.PageSize)] // chunk is a whole number of pages
+			clear(full[len(words):])
+			layout.SumPages(tableSalt, full, tablePage, root[tablePage*layout.TableEntry:])
+			tablePage += int64(len(full)) / layout.PageSize
+			_, err := w.Write(full)
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		if tablePage*layout.PageSize != tableBytes {
+			panic("build: a checksum table of unexpected size")
+		}
+		if _, err := w.Write(root); err != nil {
+			return 0, err
+		}
+		s.RootCRC = layout.CRC(root)
+	}
+	closed = true
+	if err := w.Close(); err != nil {
+		return 0, err
+	}
+	body, err := m.Encode()
+	if err != nil {
+		return 0, err
+	}
+	return at + int64(len(body)), writeSynced(filepath.Join(dir, layout.ManifestFile), body)
+}
+
+func writeSynced(path string, body []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return ioError(err, "making %s", path)
+	}
+	_, err = f.Write(body)
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return ioError(err, "writing %s", path)
+	}
+	return nil
+}
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
