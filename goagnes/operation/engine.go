@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"sync"
-	"sync/atomic"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -184,30 +184,40 @@ func (c *claim) release() {
 	c.lease.Release()
 }
 
+// BugError is a failure of our own: a panic, caught where its goroutine began so
+// that it ends the epoch and not the process.
+type BugError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *BugError) Error() string {
+	return fmt.Sprintf("internal error, please report it: %v\n%s", e.Value, e.Stack)
+}
+
+// Class returns "internal".
+func (e *BugError) Class() string { return "internal" }
+
+// caught turns a panic into a BugError; it must be deferred.
+func caught(err *error) {
+	if p := recover(); p != nil {
+		*err = &BugError{p, debug.Stack()}
+	}
+}
+
 // parallel runs f(worker) on every worker and returns the first error.
 func parallel(workers int, f func(worker int) error) error {
-	if workers <= 1 {
-		return f(0)
+	errs := make([]error, workers)
+	one := func(w int) {
+		defer caught(&errs[w])
+		errs[w] = f(w)
 	}
 	var wg sync.WaitGroup
-	errs := make([]error, workers)
-	var failure atomic.Value
-	for w := range workers {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			defer func() {
-				if p := recover(); p != nil {
-					failure.CompareAndSwap(nil, fmt.Sprintf("%v", p))
-				}
-			}()
-			errs[w] = f(w)
-		}()
+	for w := 1; w < workers; w++ {
+		wg.Go(func() { one(w) })
 	}
+	one(0)
 	wg.Wait()
-	if p := failure.Load(); p != nil {
-		panic(p) // our own bug: passed on to the epoch's goroutine
-	}
 	for _, err := range errs {
 		if err != nil {
 			return err

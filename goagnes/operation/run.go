@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -38,11 +37,7 @@ func (e *Engine) Start(ctx context.Context, epoch uint32) *Run {
 	e.meter.begin()
 	go func() {
 		defer close(r.done)
-		defer func() {
-			if p := recover(); p != nil {
-				r.err = fmt.Errorf("internal error: %v", p)
-			}
-		}()
+		defer caught(&r.err)
 		r.err = e.epoch(ctx, epoch, r)
 		e.meter.end()
 	}()

@@ -297,7 +297,7 @@ func (w *window) visitBlocks(ctx context.Context) error {
 	units := make(chan unit, w.buffer.Frames())
 	errs := make(chan error, 1)
 	go func() {
-		errs <- parallel(e.Threads, func(worker int) error {
+		err := parallel(e.Threads, func(worker int) error {
 			var failed error
 			for u := range units {
 				if u.frame != nil {
@@ -320,6 +320,16 @@ func (w *window) visitBlocks(ctx context.Context) error {
 			}
 			return failed
 		})
+		if err != nil {
+			cancel()
+			for u := range units { // left by a worker that broke off
+				if u.frame != nil {
+					_ = u.frame.Wait(context.Background())
+					u.frame.Unpin()
+				}
+			}
+		}
+		errs <- err
 	}()
 	err := w.loadBlocks(ctx, units)
 	close(units)
@@ -467,7 +477,7 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 	}
 	ids := mem[size:]
 	wide := int64(e.edgeWide)
-	if wide > 0 {
+	if wide > 0 && g.Edges > 0 {
 		first, _ := e.edgeIDPages(u.block)
 		ids = ids[int64(g.FirstEdge)*wide-first:]
 	}

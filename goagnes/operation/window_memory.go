@@ -34,12 +34,11 @@ func (t *twoEnded) note() { t.peak = max(t.peak, t.low+int64(len(t.mem))-t.high)
 func (t *twoEnded) takeLow(n int64) ([]byte, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n = roundUp(n, 8)
-	if t.high-t.low < n {
+	if t.high-t.low < roundUp(n, 8) {
 		return nil, errSplit
 	}
 	b := t.mem[t.low : t.low+n : t.low+n]
-	t.low += n
+	t.low += roundUp(n, 8)
 	t.note()
 	return b, nil
 }

@@ -1,0 +1,164 @@
+package goagnes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build"
+	"github.com/goagnes/goagnes/layout/build/source"
+)
+
+// Memory is an array in memory that a build reads: shape, element type,
+// strides. It must stay unchanged until the build has ended.
+type Memory = source.Array
+
+// Input is an array that a build reads: a file or memory, not both.
+type Input struct {
+	File   string  // .npy, or for edges also a text edge list, plain or gzip
+	Memory *Memory // an array of the process
+}
+
+func (i Input) given() bool { return i.File != "" || i.Memory != nil }
+
+func (i Input) String() string {
+	if i.File != "" {
+		return i.File
+	}
+	return fmt.Sprintf("memory %s %v", i.Memory.DType, i.Memory.Shape)
+}
+
+// BuildOptions configure [Build] and [Import]. The zero value of each field is
+// its default. [Import] takes edges, arrays and splits from its source; those
+// given here replace or add to them.
+type BuildOptions struct {
+	EdgeIndex    Input            // (2, E) or (E, 2) integers, or a text edge list: sources and targets
+	X            Input            // (N, ...) features: float32, float16, or any float with FeatureDType
+	Y            Input            // (N,) integer labels, negative for none; floats with NaN for none
+	Splits       map[string]Input // node sets: ids, or bool masks of length N
+	NumNodes     int64            // default: rows of X, else the number of ranked ids, else the largest id + 1
+	IDs          string           // "auto", "dense" or "rank"; auto ranks the ids of text edge lists
+	Order        string           // order of nodes in the store: "auto", "original" or "degree"; auto is degree
+	BlockSize    int64            // bytes, default 1 MiB
+	FeatureDType string           // "float32" or "float16", default as given
+	Compression  string           // "none"
+	Memory       int64            // bytes that the build may use, default 2 GiB
+	Scratch      string           // directory for scratch files, default beside the store
+	ScratchLimit int64            // bytes, default half the free space
+	NumThreads   int              // default 2
+	Overwrite    bool             // replace a store at path
+	Format       string           // of Import's source, default "auto"
+	Progress     Progress         // called at most 20 times a second
+}
+
+// Progress is told how far a stage is; total is 0 where it is not known.
+type Progress func(stage string, done, total int64)
+
+// BuildReport says what was built.
+type BuildReport = build.Report
+
+// Build makes a store at path from arrays and edge lists, out of core. Bad
+// input gives a *source.Error with file and line or index, and leaves no store.
+func Build(ctx context.Context, path string, o BuildOptions) (*BuildReport, error) {
+	if !o.EdgeIndex.given() {
+		return nil, argumentf("edge_index", "is missing")
+	}
+	return buildStore(ctx, path, "", &source.Dataset{NumNodes: -1}, o)
+}
+
+// Import makes a store at path from a data set in a known format: see
+// [Formats].
+func Import(ctx context.Context, path, from string, o BuildOptions) (*BuildReport, error) {
+	format := o.Format
+	if format == "" {
+		format = "auto"
+	}
+	d, err := source.Open(ctx, from, format, source.Options{Scratch: o.Scratch})
+	if err != nil {
+		return nil, err
+	}
+	return buildStore(ctx, path, from, d, o)
+}
+
+// Formats returns the names of the formats that [Import] reads.
+func Formats() []string { return source.Formats() }
+
+// sourceRecord is what a store keeps for people about its source.
+type sourceRecord struct {
+	Source string            `json:"source,omitempty"`
+	Format string            `json:"format,omitempty"`
+	Inputs map[string]string `json:"inputs,omitempty"`
+	Notes  []string          `json:"notes,omitempty"`
+}
+
+func buildStore(ctx context.Context, path, from string, d *source.Dataset, o BuildOptions) (*BuildReport, error) {
+	if o.Compression != "" && o.Compression != "none" {
+		return nil, &UnsupportedError{"compression", o.Compression, `"none" is`}
+	}
+	so := source.Options{Scratch: o.Scratch}
+	record := sourceRecord{Source: from, Format: d.Format, Notes: d.Notes, Inputs: map[string]string{}}
+	options := build.Options{
+		Edges: d.Edges, Arrays: maps.Clone(d.Arrays), Splits: maps.Clone(d.Splits), NumNodes: max(d.NumNodes, 0),
+		IDs: o.IDs, RankIDs: d.RankIDs, Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory,
+		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Overwrite: o.Overwrite, Notes: d.Notes,
+		Threads: o.NumThreads, Progress: o.Progress,
+	}
+	if options.Arrays == nil {
+		options.Arrays = map[string]source.Rows{}
+	}
+	if options.Splits == nil {
+		options.Splits = map[string]source.Rows{}
+	}
+	if o.NumNodes != 0 {
+		options.NumNodes = o.NumNodes
+	}
+	var err error
+	if o.FeatureDType != "" {
+		if options.FeatureDType, err = layout.ParseDType(o.FeatureDType); err != nil {
+			return nil, &UnsupportedError{"feature_dtype", o.FeatureDType, `"float32" and "float16" are`}
+		}
+		if t := options.FeatureDType; t != layout.Float32 && t != layout.Float16 {
+			return nil, &UnsupportedError{"feature_dtype", o.FeatureDType, `"float32" and "float16" are`}
+		}
+	}
+	if e := o.EdgeIndex; e.given() {
+		record.Inputs["edge_index"] = e.String()
+		if e.Memory != nil {
+			options.Edges, err = source.EdgesFromMemory(*e.Memory)
+		} else {
+			options.Edges, options.RankIDs, err = source.EdgesFromFile(e.File, so)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	rows := func(argument string, in Input) (source.Rows, error) {
+		record.Inputs[argument] = in.String()
+		if in.Memory != nil {
+			return source.RowsFromMemory(*in.Memory)
+		}
+		return source.RowsFromFile(in.File, so)
+	}
+	for _, a := range []struct {
+		name string
+		in   Input
+	}{{"x", o.X}, {"y", o.Y}} {
+		if a.in.given() {
+			if options.Arrays[a.name], err = rows(a.name, a.in); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.Splits)) {
+		if options.Splits[name], err = rows("split "+name, o.Splits[name]); err != nil {
+			return nil, err
+		}
+	}
+	if options.SourceRecord, err = json.Marshal(record); err != nil {
+		panic("goagnes: a source record cannot be marshalled: " + err.Error())
+	}
+	return build.Build(ctx, path, options)
+}
