@@ -143,11 +143,7 @@ static int data_exec(PyObject *module) {
         Py_DECREF(s->tensor_type);
         return -1;
     }
-#ifdef GOAGNES_POISON
-    return PyModule_AddIntConstant(module, "POISON", 1);
-#else
-    return PyModule_AddIntConstant(module, "POISON", 0);
-#endif
+    return 0;
 }
 
 static int data_traverse(PyObject *module, visitproc visit, void *arg) {

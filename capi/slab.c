@@ -12,7 +12,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,11 +41,6 @@ void goagnes_slab_release(void *base) {
     goagnes_slab *slab = base;
     uint64_t length = slab->length;
     int32_t *wake = (int32_t *)(uintptr_t)slab->wake;
-#ifdef GOAGNES_POISON
-    /* With two references left, the pool's and ours, nobody else can see the payload. */
-    if (__atomic_load_n(&slab->refs, __ATOMIC_ACQUIRE) == 2 && length > sizeof *slab)
-        memset(slab + 1, 0xA5, length - sizeof *slab);
-#endif
     int32_t before = __atomic_fetch_sub(&slab->refs, 1, __ATOMIC_ACQ_REL);
     if (before == 1) {
         GOAGNES_COUNT(slabs_unmapped);

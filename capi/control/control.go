@@ -24,14 +24,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"runtime/debug"
 	"strings"
 	"syscall"
 	"unsafe"
 
-	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/goagnes"
 )
 
 // Limits of the control plane, see the package comment.
@@ -83,12 +81,7 @@ type Admin interface {
 }
 
 // Array is one array of a minibatch: C order, inside the minibatch's slab.
-type Array struct {
-	Name    string
-	DType   layout.DType
-	Shape   []int64
-	Pointer unsafe.Pointer
-}
+type Array = goagnes.Array
 
 // Batch is one minibatch. Slab is the address of its slab's header, whose first
 // word counts references; Release drops the minibatch's own.
@@ -117,18 +110,12 @@ func errorf(class, format string, args ...any) *Error {
 
 // Class returns the class that an error names itself, or the one its kind implies.
 func Class(err error) string {
-	var named interface{ Class() string }
-	var path *fs.PathError
 	var errno syscall.Errno
-	switch {
-	case errors.As(err, &named):
-		return named.Class()
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return "interrupted"
-	case errors.As(err, &path), errors.As(err, &errno), errors.Is(err, io.ErrUnexpectedEOF):
-		return "io"
+	class := goagnes.Class(err)
+	if class == goagnes.ClassInternal && errors.As(err, &errno) {
+		return goagnes.ClassIO
 	}
-	return "internal"
+	return class
 }
 
 // Text returns an error as the binding passes it on: "CLASS: message", valid

@@ -193,7 +193,7 @@ func TestAbandonedOpenIsClosed(t *testing.T) {
 }
 
 func TestEpochs(t *testing.T) {
-	mapped := controltest.Mapped.Load()
+	orphaned := controltest.Orphaned.Load()
 	p := control.New(controltest.Engine{})
 	store, loader := openLoader(t, p, `{"batches":3}`)
 	for e := range int64(3) {
@@ -229,8 +229,8 @@ func TestEpochs(t *testing.T) {
 	}
 	_, err := p.Next(loader, 1, 0)
 	wantClass(t, err, "closed", "the loader is closed")
-	if p.Open() != 0 || controltest.Mapped.Load() != mapped {
-		t.Errorf("%d handles and %d slabs are left", p.Open(), controltest.Mapped.Load()-mapped)
+	if p.Open() != 0 || controltest.Orphaned.Load() != orphaned {
+		t.Errorf("%d handles and %d slabs are left", p.Open(), controltest.Orphaned.Load()-orphaned)
 	}
 }
 
@@ -299,7 +299,7 @@ func TestFailuresEndTheEpochOnly(t *testing.T) {
 }
 
 func TestLeavingAndClosingWhileWaiting(t *testing.T) {
-	mapped := controltest.Mapped.Load()
+	orphaned := controltest.Orphaned.Load()
 	for _, end := range []string{"leave", "close loader", "close store", "begin"} {
 		p := control.New(controltest.Engine{})
 		store, loader := openLoader(t, p, `{"block_at":0}`)
@@ -341,14 +341,14 @@ func TestLeavingAndClosingWhileWaiting(t *testing.T) {
 			}
 		}
 	}
-	if n := controltest.Mapped.Load() - mapped; n != 0 {
+	if n := controltest.Orphaned.Load() - orphaned; n != 0 {
 		t.Errorf("%d slabs are left", n)
 	}
 }
 
 // An epoch left between a minibatch's preparation and its delivery releases it.
 func TestLeftMinibatchIsReleased(t *testing.T) {
-	mapped := controltest.Mapped.Load()
+	orphaned := controltest.Orphaned.Load()
 	p := control.New(controltest.Engine{})
 	store, loader := openLoader(t, p, `{"delay":1,"batches":1000}`)
 	for i := range 50 {
@@ -367,7 +367,7 @@ func TestLeftMinibatchIsReleased(t *testing.T) {
 	if err := p.CloseStore(store); err != nil {
 		t.Fatal(err)
 	}
-	if n := controltest.Mapped.Load() - mapped; n != 0 {
+	if n := controltest.Orphaned.Load() - orphaned; n != 0 {
 		t.Errorf("%d slabs are left", n)
 	}
 }

@@ -15,6 +15,9 @@ The package works in one process: after os.fork() every call in the child raises
 RuntimeError; use spawn. It needs CPython 3.11 or newer with the GIL.
 """
 
+from goagnes import _native  # first: it refuses interpreters and processes that do not fit
+
+# isort: split
 from goagnes._batch import Batch
 from goagnes._build import build, generate, import_dataset
 from goagnes._errors import (
@@ -30,9 +33,10 @@ from goagnes._errors import (
     UsageError,
 )
 from goagnes._loader import NeighborLoader
-from goagnes._native import version as __version__
 from goagnes._store import Store, open, verify
 from goagnes._train import export, train
+
+__version__ = _native.version
 
 __all__ = [
     "Batch",

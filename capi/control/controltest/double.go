@@ -16,9 +16,8 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/goagnes/goagnes/capi/control"
+	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -30,8 +29,8 @@ func (f *Fault) Error() string { return f.Message }
 // Class returns the class.
 func (f *Fault) Class() string { return f.Kind }
 
-// Mapped counts the slabs that the double has mapped and not yet unmapped in Go.
-var Mapped atomic.Int64
+// Orphaned counts the slabs that were still held when their loader was closed.
+var Orphaned atomic.Int64
 
 // Engine is the double. The zero value is ready.
 type Engine struct{}
@@ -116,7 +115,7 @@ type settings struct {
 	BlockAt  int64  `json:"block_at"`
 	FailAt   int64  `json:"fail_at"`
 	PanicAt  int64  `json:"panic_at"`
-	Pooled   bool   `json:"pooled"` // keep one reference to each slab until Close
+	Slabs    int64  `json:"slabs"` // that the pool may map, 0: as many as are held
 }
 
 // NewLoader returns a loader of synthetic minibatches.
@@ -129,7 +128,10 @@ func (s *Store) NewLoader(request json.RawMessage) (control.Loader, error) {
 	if err != nil {
 		return nil, &Fault{"usage", err.Error()}
 	}
-	return &Loader{settings: set, dtype: dtype, epoch: -1}, nil
+	l := &Loader{settings: set, dtype: dtype, epoch: -1}
+	l.pool = memory.NewSlabPool(nil, set.Slabs*memory.SlabBytes(l.bytes()))
+	l.pool.Wait = 2 * time.Second
+	return l, nil
 }
 
 // Loader is the double's loader.
@@ -139,7 +141,7 @@ type Loader struct {
 	epoch  int64
 	next   int64
 	closed atomic.Bool
-	pool   []unsafe.Pointer
+	pool   *memory.SlabPool
 }
 
 // SetEpoch sets the number of the next epoch.
@@ -152,11 +154,13 @@ func (l *Loader) Start(context.Context) error {
 	return nil
 }
 
-// Describe returns the settings for every kind.
+// Describe returns the settings, or the counters of the pool as stats.
 func (l *Loader) Describe(kind string) (any, error) {
 	switch kind {
-	case "settings", "stats", "explain":
+	case "settings", "explain":
 		return map[string]any{"kind": kind, "batches": l.Batches}, nil
+	case "stats":
+		return map[string]any{"kind": kind, "pool": l.Pool()}, nil
 	}
 	return nil, &Fault{"usage", fmt.Sprintf("a loader has no %q", kind)}
 }
@@ -166,13 +170,52 @@ func (l *Loader) Close() error {
 	if l.closed.Swap(true) {
 		return errors.New("controltest: a loader was closed twice")
 	}
-	for _, base := range l.pool {
-		release(base)
-	}
-	return nil
+	err := l.pool.Close()
+	Orphaned.Add(l.pool.Counters().Orphaned)
+	return err
 }
 
-// Next fills a fresh slab: x is full of the minibatch's number (y of the epoch's),
+// arrays describes a minibatch's arrays, without memory.
+func (l *Loader) arrays() []control.Array {
+	n, edges := l.Nodes, max(l.Nodes-1, 0)
+	return []control.Array{
+		{Name: "x", DType: l.dtype, Shape: []int64{n, l.Features}},
+		{Name: "y", DType: layout.Int64, Shape: []int64{n}},
+		{Name: "n_id", DType: layout.Int64, Shape: []int64{n}},
+		{Name: "edge_index", DType: layout.Int64, Shape: []int64{2, edges}},
+	}
+}
+
+// bytes returns what the arrays need in a slab, each aligned to 64 bytes.
+func (l *Loader) bytes() int64 {
+	total := int64(0)
+	for _, a := range l.arrays() {
+		total += arrayBytes(a)
+	}
+	return total
+}
+
+func arrayBytes(a control.Array) int64 {
+	bytes := int64(a.DType.Size())
+	for _, n := range a.Shape {
+		bytes *= n
+	}
+	return (bytes + 63) &^ 63
+}
+
+// place sets the arrays' pointers inside a slab.
+func place(arrays []control.Array, slab *memory.Slab) {
+	at := unsafe.Add(slab.Base(), memory.SlabHeader)
+	for i := range arrays {
+		arrays[i].Pointer = at
+		at = unsafe.Add(at, arrayBytes(arrays[i]))
+	}
+}
+
+// Pool returns what the loader's pool did and holds.
+func (l *Loader) Pool() memory.SlabCounters { return l.pool.Counters() }
+
+// Next fills a slab: x is full of the minibatch's number (y of the epoch's),
 // n_id counts up, edge_index is the path 1→0, 2→1, …
 func (l *Loader) Next(ctx context.Context) (*control.Batch, error) {
 	i := l.next
@@ -197,22 +240,16 @@ func (l *Loader) Next(ctx context.Context) (*control.Batch, error) {
 	case l.PanicAt:
 		panic("controltest: minibatch panicked")
 	}
+	slab, err := l.pool.Get(ctx, l.bytes())
+	if err != nil {
+		return nil, err
+	}
 	n, edges := l.Nodes, max(l.Nodes-1, 0)
-	shapes := []control.Array{
-		{Name: "x", DType: l.dtype, Shape: []int64{n, l.Features}},
-		{Name: "y", DType: layout.Int64, Shape: []int64{n}},
-		{Name: "n_id", DType: layout.Int64, Shape: []int64{n}},
-		{Name: "edge_index", DType: layout.Int64, Shape: []int64{2, edges}},
-	}
+	shapes := l.arrays()
+	place(shapes, slab)
 	b := &control.Batch{Index: i, BatchSize: min(n, 1), NumNodes: n, NumEdges: edges,
-		SampledNodes: []int64{min(n, 1), max(n-1, 0)}, SampledEdges: []int64{edges}}
-	b.Slab = allocate(shapes)
-	b.Release = func() { release(b.Slab) }
-	b.Arrays = shapes
-	if l.Pooled {
-		atomic.AddInt32((*int32)(b.Slab), 1)
-		l.pool = append(l.pool, b.Slab)
-	}
+		SampledNodes: []int64{min(n, 1), max(n-1, 0)}, SampledEdges: []int64{edges},
+		Arrays: shapes, Slab: slab.Base(), Release: slab.Release}
 	x := unsafe.Slice((*byte)(shapes[0].Pointer), n*l.Features*int64(l.dtype.Size()))
 	switch l.dtype {
 	case layout.Float32:
@@ -233,43 +270,4 @@ func (l *Loader) Next(ctx context.Context) (*control.Batch, error) {
 		}
 	}
 	return b, nil
-}
-
-// allocate maps one slab with one reference for all arrays and sets their pointers.
-func allocate(arrays []control.Array) unsafe.Pointer {
-	length := int64(64)
-	offsets := make([]int64, len(arrays))
-	for i, a := range arrays {
-		bytes := int64(a.DType.Size())
-		for _, n := range a.Shape {
-			bytes *= n
-		}
-		offsets[i] = length
-		length += (bytes + 63) &^ 63
-	}
-	length = (length + 4095) &^ 4095
-	mapping, err := unix.Mmap(-1, 0, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		panic(fmt.Sprintf("controltest: mmap of %d bytes: %v", length, err))
-	}
-	base := unsafe.Pointer(&mapping[0])
-	*(*int32)(base) = 1
-	*(*uint64)(unsafe.Add(base, 8)) = uint64(length)
-	for i := range arrays {
-		// An empty array may end the mapping; its pointer is not followed.
-		arrays[i].Pointer = unsafe.Add(base, min(offsets[i], length-64))
-	}
-	Mapped.Add(1)
-	return base
-}
-
-// release drops one reference in Go as slab.c does in C.
-func release(base unsafe.Pointer) {
-	length := *(*uint64)(unsafe.Add(base, 8))
-	if atomic.AddInt32((*int32)(base), -1) == 0 {
-		Mapped.Add(-1)
-		if err := unix.MunmapPtr(base, uintptr(length)); err != nil {
-			panic(fmt.Sprintf("controltest: munmap: %v", err))
-		}
-	}
 }
