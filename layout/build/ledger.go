@@ -118,14 +118,3 @@ func raw[T word](w []T) []byte {
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(w))), len(w)*int(unsafe.Sizeof(w[0])))
 }
-
-// carver hands out parts of one region, each aligned to 64 bytes.
-type carver struct{ rest []byte }
-
-func carve[T word](c *carver, n int64) []T {
-	var t T
-	size := n * int64(unsafe.Sizeof(t))
-	part := c.rest[:size:size]
-	c.rest = c.rest[min((size+63)&^63, int64(len(c.rest))):]
-	return view[T](part)
-}

@@ -33,14 +33,6 @@ type order struct {
 	internalRegion, originalRegion *region
 }
 
-// id returns the internal id of an original one.
-func (r *order) id(original uint32) uint32 {
-	if r.internal == nil {
-		return original
-	}
-	return r.internal[original]
-}
-
 func (r *order) close() {
 	r.internalRegion.close()
 	r.originalRegion.close()

@@ -1,0 +1,331 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/source"
+)
+
+// whole fails where a store has findings.
+func whole(t *testing.T, dir string) {
+	t.Helper()
+	r, err := Verify(context.Background(), dir, VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Findings {
+		t.Errorf("found in a sound store: %v", f)
+	}
+}
+
+// verifyStore builds a store with every kind of section, hubs over several blocks,
+// and checksum tables of more than one page.
+func verifyStore(t *testing.T, order string) (string, *graph) {
+	t.Helper()
+	g := randomGraph(9, 1500, 40_000, 800)
+	o := g.options()
+	o.Order, o.BlockSize = order, 4<<10
+	o.SourceRecord = []byte(`{"a":"b"}`)
+	o.IDs = IDsRank
+	for v := range g.n { // every id occurs, so that ranks are the ids
+		g.src, g.dst = append(g.src, v), append(g.dst, v)
+	}
+	o.Edges = edgesOf(g.src, g.dst)
+	path, _ := buildIn(t, o, tuning{})
+	return path, g
+}
+
+func TestVerifySound(t *testing.T) {
+	for _, order := range []string{OrderOriginal, OrderDegree} {
+		path, _ := verifyStore(t, order)
+		whole(t, path)
+	}
+	for _, g := range []*graph{{}, randomGraph(1, 1, 3, 0), randomGraph(2, 300, 0, 2)} {
+		path, _ := buildIn(t, g.options(), tuning{})
+		whole(t, path)
+	}
+}
+
+// Every single flipped bit of every file is found, and the file named.
+func TestVerifyFindsFlippedBits(t *testing.T) {
+	path, _ := verifyStore(t, OrderDegree)
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	flips := 60
+	if testing.Short() {
+		flips = 6
+	}
+	for _, e := range entries {
+		name := filepath.Join(path, e.Name())
+		good := must(os.ReadFile(name))
+		for k := range flips {
+			bit := r.Int64N(int64(len(good)) * 8)
+			switch k {
+			case 0:
+				bit = 0
+			case 1:
+				bit = int64(len(good))*8 - 1 // the last byte of the padding
+			case 2:
+				bit = r.Int64N(layout.PageSize * 8)
+			}
+			bad := bytes.Clone(good)
+			bad[bit>>3] ^= 1 << (bit & 7)
+			if err := os.WriteFile(name, bad, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			rep, err := Verify(context.Background(), path, VerifyOptions{})
+			if err != nil {
+				t.Fatalf("%s, bit %d: %v", e.Name(), bit, err)
+			}
+			if rep.OK() || rep.Findings[0].File != e.Name() {
+				t.Errorf("%s, bit %d: found %v", e.Name(), bit, rep.Findings)
+				continue
+			}
+			if at := rep.Findings[0].Offset; at >= 0 && (bit>>3 < at || bit>>3 >= at+layout.PageSize) && e.Name() != layout.ManifestFile && e.Name() != layout.ChecksumFile {
+				t.Errorf("%s, bit %d: found at byte %d", e.Name(), bit, at)
+			}
+		}
+		if err := os.WriteFile(name, good, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole(t, path)
+}
+
+func TestVerifyFindsEverythingAtOnce(t *testing.T) {
+	path, _ := verifyStore(t, OrderDegree)
+	x := filepath.Join(path, layout.SectionX)
+	b := must(os.ReadFile(x))
+	pages := []int64{0, 17, 1023, 1024, int64(len(b))/layout.PageSize - 1}
+	for _, p := range pages {
+		b[p*layout.PageSize+99] ^= 4
+	}
+	if err := os.WriteFile(x, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(path, layout.SectionY)); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := Verify(context.Background(), path, VerifyOptions{Memory: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range rep.Findings {
+		got = append(got, fmt.Sprint(f.File, " ", f.Block))
+	}
+	var want []string
+	for _, p := range pages {
+		want = append(want, fmt.Sprint(layout.SectionX, " ", p))
+	}
+	want = append(want, fmt.Sprint(layout.SectionY, " ", -1))
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("found %v, expected %v", got, want)
+	}
+}
+
+func TestVerifyFindsTruncationAndSwappedPages(t *testing.T) {
+	for _, file := range []string{layout.ManifestFile, layout.ChecksumFile, layout.SectionGraph, layout.SectionX} {
+		for _, how := range []string{"cut page", "cut byte", "longer", "empty", "swapped"} {
+			t.Run(file+"/"+how, func(t *testing.T) {
+				path, _ := verifyStore(t, OrderOriginal)
+				name := filepath.Join(path, file)
+				b := must(os.ReadFile(name))
+				switch how {
+				case "cut page":
+					b = b[:len(b)-layout.PageSize]
+				case "cut byte":
+					b = b[:len(b)-1]
+				case "longer":
+					b = append(b, make([]byte, layout.PageSize)...)
+				case "empty":
+					b = nil
+				case "swapped":
+					n := len(b)
+					last := bytes.Clone(b[n-layout.PageSize:])
+					copy(b[n-layout.PageSize:], b[:layout.PageSize])
+					copy(b, last)
+				}
+				if err := os.WriteFile(name, b, 0o666); err != nil {
+					t.Fatal(err)
+				}
+				rep, err := Verify(context.Background(), path, VerifyOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rep.OK() || rep.Findings[0].File != file {
+					t.Errorf("found %v", rep.Findings)
+				}
+			})
+		}
+	}
+}
+
+// A page of another store that is intact in itself does not belong here.
+func TestVerifyFindsPagesOfAnotherStore(t *testing.T) {
+	path, g := verifyStore(t, OrderOriginal)
+	g.x[len(g.x)-1]++
+	o := g.options()
+	o.Order, o.BlockSize = OrderOriginal, 4<<10
+	other, _ := buildIn(t, o, tuning{})
+	if err := os.WriteFile(filepath.Join(path, layout.SectionX), must(os.ReadFile(filepath.Join(other, layout.SectionX))), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	rep, err := Verify(context.Background(), path, VerifyOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One page differs in its bytes; the checksums of the others agree.
+	if len(rep.Findings) != 1 || rep.Findings[0].File != layout.SectionX {
+		t.Errorf("found %v", rep.Findings)
+	}
+}
+
+// reseal makes the checksums of a changed store right again, so that only its
+// contents are wrong.
+func reseal(t *testing.T, dir string) {
+	t.Helper()
+	m, err := layout.DecodeManifest(must(os.ReadFile(filepath.Join(dir, layout.ManifestFile))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resealAs(t, dir, m)
+}
+
+func resealAs(t *testing.T, dir string, m *layout.Manifest) {
+	t.Helper()
+	for _, name := range []string{layout.ManifestFile, layout.ChecksumFile} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := sealManifest(m, dir, func(i int) (io.ReadCloser, error) {
+		b, err := os.ReadFile(filepath.Join(dir, m.Sections[i].File))
+		var sums []byte
+		for ; len(b) > 0; b = b[layout.PageSize:] {
+			sums = binary.LittleEndian.AppendUint32(sums, layout.CRC(b[:layout.PageSize]))
+		}
+		return io.NopCloser(bytes.NewReader(sums)), err
+	}, func(name string) (io.WriteCloser, error) { return os.Create(filepath.Join(dir, name)) })
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Contents that contradict each other are found although all checksums are right.
+func TestVerifyFindsContradictions(t *testing.T) {
+	put := func(at int64, v uint32) func(b []byte) {
+		return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], v) }
+	}
+	swap := func(i, j, size int) func(b []byte) {
+		return func(b []byte) {
+			x, y := bytes.Clone(b[i*size:(i+1)*size]), b[j*size:(j+1)*size]
+			copy(b[i*size:], y)
+			copy(y, x)
+		}
+	}
+	for _, c := range []struct {
+		file   string
+		change func(b []byte)
+		want   string
+	}{
+		{layout.SectionEdgeID, put(400, 1<<31), "there are"},
+		{layout.SectionEdgeID, put(0, 3), "a second time"},
+		{layout.SectionEdgeID, swap(0, 1, 4), "not above the one before"},
+		{layout.SectionDegree, put(40, 77777), "in-edges"},
+		{layout.SectionOriginal, swap(3, 9, 4), "original id"},
+		{layout.SectionInternal, swap(3, 9, 4), "whose original id is"},
+		{layout.SectionInternal, put(4, 1<<30), "there are"},
+		{layout.SectionIndex, put(16, 1<<20), "of 1500 nodes"},
+		{layout.SectionIndex, put(0, 1), "the first entry"},
+		{layout.SectionY, put(16, 4711), "there are 4 classes"},
+		{layout.SplitPrefix + "val", put(8, 1500), "there are 1500 nodes"},
+		{layout.SectionIDs, swap(5, 6, 8), "not above"},
+		{layout.SectionGraph, put(0, 0), "original ids of"},
+		{layout.SectionGraph, put(4096-20, 1<<30), ""},
+	} {
+		t.Run(c.file+" "+c.want, func(t *testing.T) {
+			path, _ := verifyStore(t, OrderDegree)
+			name := filepath.Join(path, c.file)
+			b := must(os.ReadFile(name))
+			before := bytes.Clone(b)
+			c.change(b)
+			if bytes.Equal(b, before) {
+				t.Fatal("nothing was changed")
+			}
+			if err := os.WriteFile(name, b, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			reseal(t, path)
+			rep, err := Verify(context.Background(), path, VerifyOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := fmt.Sprint(rep.Findings)
+			if !strings.Contains(said, c.want) || rep.OK() && c.want != "" {
+				t.Errorf("found %s, expected %q", said, c.want)
+			}
+		})
+	}
+}
+
+func TestVerifyWhatIsNoStore(t *testing.T) {
+	var e *layout.Error
+	if _, err := Verify(context.Background(), t.TempDir(), VerifyOptions{}); !errors.As(err, &e) || e.Kind != layout.NotAStore {
+		t.Errorf("err = %v", err)
+	}
+	path, _ := buildIn(t, randomGraph(1, 10, 10, 1).options(), tuning{})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Verify(ctx, path, VerifyOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	var budget *BudgetError
+	if _, err := Verify(context.Background(), path, VerifyOptions{Memory: 1 << 20}); !errors.As(err, &budget) {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// Edge ids and tables larger than the budget are checked in several passes.
+func TestVerifyInWindows(t *testing.T) {
+	n := int64(70_000)
+	g := &graph{n: n}
+	r := rand.New(rand.NewPCG(3, 3))
+	for range 200_000 {
+		g.src, g.dst = append(g.src, r.Int64N(n)), append(g.dst, r.Int64N(n))
+	}
+	o := g.options()
+	o.BlockSize, o.Order = 4<<10, OrderDegree
+	path, _ := buildIn(t, o, tuning{})
+	tight := VerifyOptions{Memory: 4*cursorBytes + 2*verifyChunk + tableChunk}
+	rep, err := Verify(context.Background(), path, tight)
+	if err != nil || !rep.OK() {
+		t.Fatalf("found %v, err = %v", rep, err)
+	}
+	name := filepath.Join(path, layout.SectionEdgeID)
+	b := must(os.ReadFile(name))
+	binary.LittleEndian.PutUint32(b[4*150_000:], binary.LittleEndian.Uint32(b[4*20_000:]))
+	if err := os.WriteFile(name, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	reseal(t, path)
+	if rep, err = Verify(context.Background(), path, tight); err != nil || !strings.Contains(fmt.Sprint(rep.Findings), "a second time") {
+		t.Fatalf("found %v, err = %v", rep, err)
+	}
+}
+
+var _ source.Edges = (*rankedEdges)(nil)
