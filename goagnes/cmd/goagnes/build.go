@@ -1,0 +1,123 @@
+// goagnes build, import: make a store from files or from a published data set.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/goagnes/goagnes/goagnes"
+)
+
+// inputValue is a flag holding a file to read.
+type inputValue struct{ input *goagnes.Input }
+
+func (v inputValue) Set(text string) error {
+	if text == "" {
+		return fmt.Errorf("the file name is empty")
+	}
+	v.input.File = text
+	return nil
+}
+
+func (v inputValue) String() string {
+	if v.input == nil {
+		return ""
+	}
+	return v.input.File
+}
+
+var buildCommand = command{
+	name:      "build",
+	positions: []string{"STORE"},
+	summary:   "make a store from files: edges, features, labels, splits",
+	prepare: func(set *flag.FlagSet) func(context.Context, invocation) (*result, error) {
+		o := &goagnes.BuildOptions{}
+		splits := buildFlags(set, o)
+		return func(ctx context.Context, call invocation) (*result, error) {
+			o.Splits, o.Progress = inputs(splits), call.progress
+			if o.EdgeIndex.File == "" {
+				return nil, usagef("build: --edge-index is missing")
+			}
+			return buildResult(goagnes.Build(ctx, call.args[0], *o))
+		}
+	},
+}
+
+var importCommand = command{
+	name:      "import",
+	positions: []string{"STORE", "SOURCE"},
+	summary:   "make a store from a data set in its published form",
+	prepare: func(set *flag.FlagSet) func(context.Context, invocation) (*result, error) {
+		o := &goagnes.BuildOptions{}
+		splits := buildFlags(set, o)
+		set.StringVar(&o.Format, "format", "auto", "`name` of the format: auto, "+strings.Join(goagnes.Formats(), ", "))
+		return func(ctx context.Context, call invocation) (*result, error) {
+			o.Splits, o.Progress = inputs(splits), call.progress
+			return buildResult(goagnes.Import(ctx, call.args[0], call.args[1], *o))
+		}
+	},
+}
+
+// buildFlags declares what build and import share; it returns the splits' files.
+func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
+	splits := map[string]string{}
+	set.Var(inputValue{&o.EdgeIndex}, "edge-index", "`file` of edges: .npy of shape (2, E) or (E, 2), or lines of two ids, plain or gzip")
+	set.Var(inputValue{&o.X}, "x", "`file` of features, .npy, one row a node")
+	set.Var(inputValue{&o.Y}, "y", "`file` of labels, .npy; below 0 or NaN: unlabelled")
+	set.Var(namesValue{splits}, "split", "`NAME=FILE` of node ids or a mask, .npy; once for each split")
+	set.Int64Var(&o.NumNodes, "num-nodes", 0, "nodes `n`, default rows of x, else the largest id + 1")
+	set.StringVar(&o.IDs, "ids", "auto", "`name`: dense, rank (sparse ids are ranked), or auto")
+	set.StringVar(&o.FeatureDType, "feature-dtype", "", "`name`: float32 or float16, default as given")
+	set.StringVar(&o.Compression, "compression", "", "`name`: none")
+	storeFlags(set, &o.Order, &o.BlockSize, &o.Overwrite)
+	set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
+	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default 2")
+	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
+	set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
+	return splits
+}
+
+// storeFlags declares what shapes a store.
+func storeFlags(set *flag.FlagSet, order *string, blockSize *int64, overwrite *bool) {
+	set.StringVar(order, "order", "auto", "`name` of the node order: auto, original or degree")
+	set.Var(sizeValue{blockSize}, "block-size", "`size` of a block, default 1MiB")
+	set.BoolVar(overwrite, "overwrite", false, "replace a store that is there")
+}
+
+func inputs(files map[string]string) map[string]goagnes.Input {
+	byName := make(map[string]goagnes.Input, len(files))
+	for name, file := range files {
+		byName[name] = goagnes.Input{File: file}
+	}
+	return byName
+}
+
+// buildResult is what every verb that makes a store prints.
+func buildResult(report *goagnes.BuildReport, err error) (*result, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &result{document: report, text: func(w io.Writer) { printBuild(w, report) }}, nil
+}
+
+func printBuild(w io.Writer, r *goagnes.BuildReport) {
+	rows := [][2]string{
+		{"nodes", fmt.Sprint(r.NumNodes)},
+		{"edges", fmt.Sprint(r.NumEdges)},
+		{"features", fmt.Sprint(r.NumFeatures)},
+		{"classes", fmt.Sprint(r.NumClasses)},
+		{"order", r.Order},
+		{"store", formatSize(r.StoreBytes)},
+		{"read", formatSize(r.BytesRead)},
+		{"written", formatSize(r.BytesWritten)},
+		{"seconds", fmt.Sprintf("%.2f", r.Seconds)},
+		{"build id", r.BuildID},
+	}
+	for _, note := range r.Notes {
+		rows = append(rows, [2]string{"note", note})
+	}
+	printRows(w, rows)
+}

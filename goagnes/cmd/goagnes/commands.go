@@ -1,0 +1,26 @@
+// The table of verbs, and the flags that several verbs share.
+package main
+
+import (
+	"flag"
+
+	"github.com/goagnes/goagnes/goagnes"
+)
+
+// commands are the verbs in the order of the help text.
+var commands = []command{
+	buildCommand,
+	importCommand,
+	infoCommand,
+	benchCommand,
+}
+
+// openFlags declares what opening a store takes.
+func openFlags(set *flag.FlagSet) *goagnes.OpenOptions {
+	o := &goagnes.OpenOptions{}
+	set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
+	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default one per processor")
+	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
+	set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
+	return o
+}

@@ -1,0 +1,48 @@
+// Sizes of memory and files as people write them.
+package main
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// units are binary (KiB, MiB, …) and decimal (kB, MB, …) multiples of a byte.
+var units = map[string]float64{
+	"": 1, "b": 1,
+	"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40,
+	"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40,
+	"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
+}
+
+// parseSize reads a number of bytes: "288MiB", "1.5 GiB", "2GB", "4096".
+func parseSize(text string) (int64, error) {
+	trimmed := strings.TrimSpace(text)
+	digits := strings.TrimRight(trimmed, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
+	unit, known := units[strings.ToLower(strings.TrimSpace(trimmed[len(digits):]))]
+	value, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !known || value < 0 || math.IsNaN(value) {
+		return 0, fmt.Errorf("%q is not a size: write for example 512MiB or 2GB", text)
+	}
+	bytes := value * unit
+	if bytes >= 1<<62 {
+		return 0, fmt.Errorf("%q is too large a size", text)
+	}
+	return int64(bytes), nil
+}
+
+// formatSize writes a number of bytes for people, with three digits.
+func formatSize(n int64) string {
+	value, suffix := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if math.Abs(value) < 1000 {
+			break
+		}
+		value, suffix = value/1024, next
+	}
+	if suffix == "B" {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.3g %s", value, suffix)
+}
