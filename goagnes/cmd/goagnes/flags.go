@@ -136,13 +136,6 @@ func parse(set *flag.FlagSet, args, positions []string) ([]string, error) {
 	return found, nil
 }
 
-// given tells which flags the command line set.
-func given(set *flag.FlagSet) map[string]bool {
-	names := map[string]bool{}
-	set.Visit(func(f *flag.Flag) { names[f.Name] = true })
-	return names
-}
-
 // describe writes the flags of a verb, two columns, for its help text.
 func describe(w io.Writer, set *flag.FlagSet) {
 	var rows [][2]string
