@@ -13,18 +13,18 @@ import (
 type AccessCounter struct {
 	counts []byte
 	words  []uint32   // the same memory as whole words
-	tail   sync.Mutex // guards the counts after the last whole word in AddShared
+	tail   sync.Mutex // in AddShared guards the counts outside words
 }
 
 // NewAccessCounter returns a counter over mem, one byte a node, and clears it.
-// mem must be aligned to 4 bytes.
+// Memory that is not aligned to 4 bytes works, but slowly.
 func NewAccessCounter(mem []byte) *AccessCounter {
-	p := unsafe.Pointer(unsafe.SliceData(mem))
-	if uintptr(p)%4 != 0 {
-		panic("memory: an access counter needs memory aligned to 4 bytes")
-	}
 	clear(mem)
-	return &AccessCounter{counts: mem, words: unsafe.Slice((*uint32)(p), len(mem)/4)}
+	c := &AccessCounter{counts: mem}
+	if p := unsafe.Pointer(unsafe.SliceData(mem)); uintptr(p)%4 == 0 {
+		c.words = unsafe.Slice((*uint32)(p), len(mem)/4)
+	}
+	return c
 }
 
 // NumNodes returns the number of counts.

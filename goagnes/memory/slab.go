@@ -92,8 +92,9 @@ func (s *Slab) drop() {
 const poisonByte = 0xDB
 
 func poison(b []byte) {
-	for i := range b {
-		b[i] = poisonByte
+	b[0] = poisonByte
+	for n := 1; n < len(b); n *= 2 {
+		copy(b[n:], b[:n])
 	}
 }
 
