@@ -180,31 +180,39 @@ func separation(classes int) float64 {
 // the largest float16 become infinite; features never do.
 func half(v float32) uint16 {
 	b := math.Float32bits(v)
+	if m := b&0x7fffffff - halfLeast; m < halfEnd-halfLeast {
+		return uint16(b>>16&0x8000) + 0x400 + uint16((m+0xfff+m>>13&1)>>13)
+	}
+	return halfRare(b)
+}
+
+// The float32 bits of 2^-14, the least normal float16, and of 2^16-32, the largest.
+const (
+	halfLeast = 0x38800000
+	halfEnd   = 0x477fe000
+)
+
+// halfRare converts what is not a normal float16 below the largest.
+func halfRare(b uint32) uint16 {
 	sign := uint16(b >> 16 & 0x8000)
 	b &= 0x7fffffff
-	if b-0x38800000 < 0x477fe000-0x38800000 { // normal, and not rounded up to infinity
-		return sign | uint16((b+0xfff+b>>13&1-0x38000000)>>13)
-	}
 	switch {
-	case b >= 0x7f800000: // infinite, or NaN
-		if b > 0x7f800000 {
-			return sign | 0x7e00
-		}
+	case b > 0x7f800000: // NaN
+		return sign | 0x7e00
+	case b >= halfEnd+0x1000: // half of a step past the largest, or more
 		return sign | 0x7c00
+	case b >= halfEnd:
+		return sign | 0x7bff
 	case b < 0x33000000: // below half of the least
 		return sign
-	case b < 0x38800000: // subnormal: multiples of 2^-24
-		shift := 126 - b>>23
-		m := b&0x7fffff | 0x800000
-		r := m >> shift
-		rest := m & (1<<shift - 1)
-		if mid := uint32(1) << (shift - 1); rest > mid || (rest == mid && r&1 == 1) {
-			r++
-		}
-		return sign | uint16(r)
 	}
-	if b >= 0x477ff000 { // half of a step past the largest, or more
-		return sign | 0x7c00
+	// Subnormal: multiples of 2^-24.
+	shift := 126 - b>>23
+	m := b&0x7fffff | 0x800000
+	r := m >> shift
+	rest := m & (1<<shift - 1)
+	if mid := uint32(1) << (shift - 1); rest > mid || (rest == mid && r&1 == 1) {
+		r++
 	}
-	return sign | 0x7bff
+	return sign | uint16(r)
 }
