@@ -6,11 +6,16 @@ package build
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
 )
+
+// maxParts bounds the partitions of one distribution, so that the places that are
+// written to at one time stay in the processor's caches.
+const maxParts = 1024
 
 // An edge record is the target counted from the first node of its partition, the
 // internal source, and the edge id: 4 + 4 + 4 bytes, or 4 + 4 + 8 where edge ids
@@ -95,16 +100,27 @@ func planSpans(h *coarse, numNodes, maxEdges, maxNodes int64) []span {
 	return spans
 }
 
-// planAtMost is planSpans with limits raised until there are at most most spans;
-// those past the limits are cut again when they are read back. most is 4 or more,
-// so that a range which exceeds the limits always falls into several.
-func planAtMost(h *coarse, numNodes, maxEdges, maxNodes, most int64) []span {
+// smallSort is the number of edges from which on partitions are not made larger
+// than there have to be: small ones are sorted in the processor's caches, and more of
+// the sorting goes on beside the encoding.
+const smallSort = 1 << 19
+
+// plan cuts a histogram into at most most spans: of about smallSort edges where so
+// many are allowed, else larger, and past the limits if need be. Those past the limits
+// are cut again when they are read back. most is 4 or more, so that a range which
+// exceeds the limits always falls into several.
+func (a *adjacency) plan(h *coarse, numNodes, most int64) []span {
+	edges, nodes := min(a.maxEdges, smallSort), a.maxNodes
 	for {
-		spans := planSpans(h, numNodes, maxEdges, maxNodes)
-		if int64(len(spans)) <= most {
+		spans := planSpans(h, numNodes, edges, nodes)
+		switch {
+		case int64(len(spans)) <= most:
 			return spans
+		case edges < a.maxEdges:
+			edges = min(edges+edges/2+1, a.maxEdges)
+		default:
+			edges, nodes = edges+edges/2+1, nodes+nodes/2+1
 		}
-		maxEdges, maxNodes = maxEdges+maxEdges/2+1, maxNodes+maxNodes/2+1
 	}
 }
 
@@ -145,14 +161,12 @@ func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes, numEdges in
 	free := b.mem.free() - b.mem.free()/16
 	var s *spill
 	var buffers *region
-	rounding := int64(coarseBuckets) * layout.PageSize / 16
-	if kept := numEdges*a.record + rounding; kept <= free/2 && !b.tune.onScratch {
-		a.setLimits(b.tune.sortLimit(free - kept))
-	} else {
-		a.setLimits(b.tune.sortLimit(free))
-	}
-	spans := planSpans(targets, numNodes, a.maxEdges, a.maxNodes)
-	if kept := spillBytes(sizes(spans, a.record)); kept <= free/2 && !b.tune.onScratch {
+	rounding := int64(maxParts) * layout.PageSize
+	inMemory := numEdges*a.record + rounding
+	a.setLimits(b.tune.sortLimit(free - inMemory))
+	most := b.tune.partsLimit(maxParts)
+	spans := a.plan(targets, numNodes, most)
+	if kept := spillBytes(sizes(spans, a.record)); inMemory <= free/2 && kept <= inMemory && !b.tune.onScratch {
 		mem, err := b.mem.region("edges", kept)
 		if err != nil {
 			return err
@@ -161,7 +175,10 @@ func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes, numEdges in
 		s = memorySpill(e.Name(), sizes(spans, a.record), mem)
 	} else {
 		a.setLimits(b.tune.sortLimit(free))
-		spans = planAtMost(targets, numNodes, a.maxEdges, a.maxNodes, b.tune.partsLimit(free/(3*spillUnit)))
+		spans = a.plan(targets, numNodes, min(most, b.tune.partsLimit(free/2/(32*spillUnit))))
+		if !a.allFit(spans) { // small writes cost less than another pass over the edges
+			spans = a.plan(targets, numNodes, b.tune.partsLimit(free/(3*spillUnit)))
+		}
 		n := int64(spillBuffers(len(spans)))
 		each := max(min(free/2/n, 64*spillUnit)/spillUnit, 1) * spillUnit
 		if buffers, err = b.mem.region("buffers of edge partitions", n*each); err != nil {
@@ -238,9 +255,8 @@ func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *
 // sortAll sorts the partitions on one goroutine and encodes them on this one.
 func (a *adjacency) sortAll(s *spill, spans []span, w *graphWriters) error {
 	var edges, nodes int64 // what a slot must hold
-	fits := true
+	fits := a.allFit(spans)
 	for _, sp := range spans {
-		fits = fits && a.fits(sp)
 		edges, nodes = max(edges, sp.edges), max(nodes, sp.nodes)
 	}
 	edges, nodes = min(edges, a.maxEdges), min(nodes, a.maxNodes)
@@ -297,6 +313,10 @@ func (a *adjacency) sortAll(s *spill, spans []span, w *graphWriters) error {
 
 // fits reports whether a span is sorted in memory as it is.
 func (a *adjacency) fits(sp span) bool { return sp.edges <= a.maxEdges && sp.nodes <= a.maxNodes }
+
+func (a *adjacency) allFit(spans []span) bool {
+	return !slices.ContainsFunc(spans, func(sp span) bool { return !a.fits(sp) })
+}
 
 // take gets a free slot, nil once the encoder has stopped.
 func (a *adjacency) take(stop chan struct{}) *slot {
@@ -432,7 +452,7 @@ func (a *adjacency) cut(s *spill, p int, sp span, stop chan struct{}) error {
 	// readMem serves as the buffers: it is not needed until children are read back.
 	buffers := a.readMem[4*spillUnit:]
 	most := max(4, int64(len(buffers))/spillUnit*2/3-16)
-	spans := planAtMost(h, sp.nodes, a.maxEdges, a.maxNodes, a.b.tune.partsLimit(most))
+	spans := a.plan(h, sp.nodes, a.b.tune.partsLimit(most))
 	a.levels++
 	child, err := scratchSpill(s.input, sizes(spans, a.record), a.b.pool, a.b.scratch, fmt.Sprintf("edges-%d", a.levels), buffers)
 	if err != nil {
