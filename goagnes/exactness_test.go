@@ -58,7 +58,7 @@ func newTestGraph(r *rand.Rand, nodes, edges, features int) *testGraph {
 		g.y[i] = int64(r.IntN(12)) - 1
 	}
 	for v := range nodes {
-		if r.IntN(8) == 0 {
+		if r.IntN(6) == 0 {
 			g.train = append(g.train, int64(v))
 		}
 	}
@@ -145,7 +145,7 @@ func TestExactness(t *testing.T) {
 	seed := *exactSeed
 	r := rand.New(rand.NewPCG(seed, 0))
 	rerun := fmt.Sprintf("re-run with: go test ./goagnes -run TestExactness -exact.seed %d", seed)
-	g := newTestGraph(r, 12000, 150000, 301)
+	g := newTestGraph(r, 5000, 60000, 301)
 	dir := t.TempDir()
 	stores := map[string]string{}
 	for _, order := range []string{"original", "degree"} {
@@ -179,13 +179,13 @@ func TestExactness(t *testing.T) {
 	for i := range count {
 		s := setting{
 			store:      names[i%len(names)],
-			memory:     []int64{12 << 20, 20 << 20, 40 << 20, 512 << 20}[r.IntN(4)],
+			memory:     []int64{9 << 20, 12 << 20, 24 << 20, 512 << 20}[r.IntN(4)],
 			hyperbatch: []int{1, 2, 5, 17, 1000}[r.IntN(5)],
 			threads:    1 + r.IntN(4),
 			mode:       []string{"agnes", "agnes", "agnes-no"}[r.IntN(3)],
 		}
 		if strings.HasSuffix(s.store, "1024KiB") {
-			s.memory = max(s.memory, 40<<20)
+			s.memory = max(s.memory, 24<<20)
 		}
 		got, stats := drain(t, stores[s.store], s, o)
 		if len(got) != len(want) {

@@ -47,7 +47,11 @@ type LoaderOptions struct {
 	Compact        bool       // "ptr" and "src" instead of "edge_index", for consumers in Go
 	Degree         bool       // add "degree": the true in-degree of every local node
 	NoFeatures     bool       // leave out x
-	ReleasesFirst  bool       // the consumer releases each batch before it asks for the next, so that one is in memory at a time
+	// Aside returns the bytes that the consumer will take from the store's budget
+	// for a minibatch of these new nodes and edges by hop; the loader leaves them
+	// free. Default none.
+	Aside         func(nodes, edges []int64) int64
+	ReleasesFirst bool // the consumer releases each batch before it asks for the next, so that one is in memory at a time
 }
 
 // Array is one array of a batch.
@@ -121,7 +125,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 			return storage.OpenScratch(s.options.Scratch, s.options.ScratchLimit)
 		},
 		Seeds: seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
-		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Held: held,
+		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Held: held, Aside: o.Aside,
 		Outputs: operation.Outputs{
 			X: !o.NoFeatures, Y: true, NodeIDs: true, InputIDs: true, EdgeIDs: !o.NoEdgeIDs && len(o.NumNeighbors) > 0,
 			EdgeIndex: !o.Compact, CSC: o.Compact, Degree: o.Degree,

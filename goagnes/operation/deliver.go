@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 )
@@ -19,8 +20,11 @@ import (
 
 const ringChunks = 12 // chunks of runs in flight
 
-// chunkRows returns how many row records a chunk of the ring holds.
-func (e *Engine) chunkRows() int64 { return max(1, (512<<10)/max(e.stride, 1)) }
+// chunkRows returns how many row records a chunk of the ring holds: 512 KiB of
+// them, less where the budget is small.
+func (e *Engine) chunkRows() int64 {
+	return max(1, min(512<<10, max(32<<10, e.Budget.Total()/512))/max(e.stride, 1))
+}
 
 // chunkBytes returns the bytes of a chunk: its rows may begin and end anywhere
 // in a page.
@@ -43,6 +47,20 @@ func (h *hyperbatch) longestBody() int64 {
 // before it is known whether there are cold rows.
 func (h *hyperbatch) deliveryBytes() int64 {
 	return 2*h.longestBody() + ringChunks*h.e.chunkBytes() + 16*h.longest() + 3*layout.PageSize
+}
+
+// held returns the bytes that batches in flight need: the one being put
+// together, those that the consumer still holds, and what it takes to use one.
+func (h *hyperbatch) held() int64 {
+	most, aside := int64(0), int64(0)
+	for i := range h.records {
+		r := &h.records[i]
+		most = max(most, h.e.slabBytes(r))
+		if h.e.Aside != nil {
+			aside = max(aside, h.e.Aside(r.hopNodes, r.hopEdges))
+		}
+	}
+	return int64(h.e.Held+1)*memory.SlabBytes(most) + aside
 }
 
 // chunk is a piece of a run, or a record's body, on its way from scratch.
@@ -408,6 +426,9 @@ func (e *Engine) fillTargets(b *Batch, ends []uint32, lo, hi int) {
 		}
 	}
 	if a, ok := b.Array("ptr"); ok {
+		if lo == 0 {
+			words(a.data)[0] = 0 // a reused slab holds old bytes
+		}
 		copy(words(a.data)[1+lo:], ends[lo:hi])
 	}
 }

@@ -47,8 +47,9 @@ type Options struct {
 	Shuffle    bool
 	Fanouts    []int // neighbours drawn per node and hop, from the seeds outwards; -1 takes all
 	Seed       uint64
-	Hyperbatch int // minibatches prepared together, at most
-	Held       int // minibatches that the consumer still holds when it asks for the next: 0 or 1
+	Hyperbatch int                              // minibatches prepared together, at most
+	Held       int                              // minibatches that the consumer still holds when it asks for the next: 0 or 1
+	Aside      func(nodes, edges []int64) int64 // bytes that the consumer takes from the budget for a minibatch; nil: none
 	Outputs    Outputs
 }
 

@@ -24,10 +24,11 @@ import (
 
 const sweepBlocks = 8 // feature blocks distributed at a time
 
-// writeBytes returns the bytes of a write buffer: 256 KiB, or what a row
-// record and the bytes carried from the page before it need.
+// writeBytes returns the bytes of a write buffer: 256 KiB, less where the
+// budget is small, but what a row record and the bytes carried from the page
+// before it need.
 func (e *Engine) writeBytes() int64 {
-	return max(256<<10, roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
+	return max(min(256<<10, max(32<<10, e.Budget.Total()/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
 }
 
 // primary returns the column by whose blocks rows are swept: the widest.

@@ -4,8 +4,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/goagnes/goagnes/goagnes/memory"
 )
 
 // meter counts what an engine does, over all its epochs.
@@ -107,14 +105,4 @@ func (e *Engine) Stats() Stats {
 			"consumer": s(&m.consumerSeconds), "next": s(&m.nextSeconds),
 		},
 	}
-}
-
-// held returns the bytes that batches in flight need: the one being put
-// together and those that the consumer still holds.
-func (h *hyperbatch) held() int64 {
-	most := int64(0)
-	for i := range h.records {
-		most = max(most, h.e.slabBytes(&h.records[i]))
-	}
-	return int64(h.e.Held+1) * memory.SlabBytes(most)
 }

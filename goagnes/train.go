@@ -1,0 +1,360 @@
+package goagnes
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/goagnes/train"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// TrainOptions configure [Train]. The zero value of each field is its default;
+// see [train.Options] for the model's. Threads and Allocator come from the
+// store: leave them.
+type TrainOptions struct {
+	train.Options
+	Save           string // file for the model, .npz; default none
+	HyperbatchSize int    // default 1024
+	Mode           string // of the loaders, "agnes" or "agnes-no"
+}
+
+// TrainReport is the account of a run: the trainer's own, and what its
+// minibatches cost.
+type TrainReport struct {
+	train.Report
+	Store      Info             `json:"store"`
+	Loaders    map[string]Stats `json:"loaders"` // by split
+	IO         storage.Counters `json:"io"`
+	PeakMemory int64            `json:"peak_memory"` // bytes of the budget in use at most, by store, loaders and trainer together
+}
+
+// PredictOptions configure [Predict]; see [train.PredictOptions].
+type PredictOptions struct {
+	train.PredictOptions
+	Seed           uint64 // of draws where NumNeighbors samples
+	HyperbatchSize int
+}
+
+// Prediction is what a model says of one minibatch's seeds.
+type Prediction = train.Prediction
+
+// Train fits a model to the splits "train" and "val" of a store and measures it
+// on "test", within the store's budget: minibatches, activations, gradients
+// and optimiser state together. Equal options and seed give equal weights,
+// whatever the budget and the threads.
+func Train(ctx context.Context, s *Store, o TrainOptions) (*TrainReport, error) {
+	shape, err := s.shape(true)
+	if err != nil {
+		return nil, err
+	}
+	if s.files.Section(layout.SplitPrefix+train.SplitTrain) == nil {
+		return nil, argumentf("store", "no split %q to train on: %s", train.SplitTrain, s.splitNames())
+	}
+	settings, err := o.Options.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	before := s.pool.Counters()
+	src := s.newSource(o.Seed, o.HyperbatchSize, o.Mode)
+	defer src.close()
+	src.footprint = func(nodes, edges []int, training bool) int64 {
+		return settings.ArenaBytes(shape, nodes, edges, training)
+	}
+	o.Allocator = src.allocator
+	if o.Threads == 0 {
+		o.Threads = s.options.NumThreads
+	}
+	report, model, err := train.Train(ctx, src, shape, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	if o.Save != "" {
+		if err := model.Save(o.Save); err != nil {
+			return nil, err
+		}
+	}
+	return &TrainReport{Report: *report, Store: s.Info(), Loaders: src.stats(), IO: s.pool.Counters().Sub(before), PeakMemory: s.budget.Peak()}, nil
+}
+
+// Predict applies the model saved in a file to the nodes of a split and calls
+// f for each minibatch, in the split's order.
+func Predict(ctx context.Context, s *Store, model string, o PredictOptions, f func(Prediction) error) error {
+	m, err := train.Load(model)
+	if err != nil {
+		return err
+	}
+	shape, err := s.shape(false)
+	if err != nil {
+		return err
+	}
+	if c := m.Network.Config; c.Inputs != shape.Features {
+		return argumentf("model", "%s takes rows of %d features, the store has %d", model, c.Inputs, shape.Features)
+	}
+	if o.Split == "" {
+		o.Split = train.SplitTest
+	}
+	if s.files.Section(layout.SplitPrefix+o.Split) == nil {
+		return argumentf("split", "no split %q: %s", o.Split, s.splitNames())
+	}
+	src := s.newSource(o.Seed, o.HyperbatchSize, "")
+	defer src.close()
+	src.footprint = func(nodes, edges []int, _ bool) int64 {
+		return m.ArenaBytes(nodes, edges)
+	}
+	o.Allocator = src.allocator
+	if o.Threads == 0 {
+		o.Threads = s.options.NumThreads
+	}
+	return train.Predict(ctx, src, m, o.PredictOptions, f)
+}
+
+// shape returns the widths of the store's data.
+func (s *Store) shape(labels bool) (train.Shape, error) {
+	m := s.files.Manifest()
+	x := m.Section(layout.SectionX)
+	switch {
+	case x == nil:
+		return train.Shape{}, argumentf("store", "%s has no features (x)", s.path)
+	case labels && m.Section(layout.SectionY) == nil:
+		return train.Shape{}, argumentf("store", "%s has no labels (y)", s.path)
+	}
+	return train.Shape{Features: int(x.RowElements()), Classes: int(m.NumClasses)}, nil
+}
+
+// storeSource serves the trainer from loaders, one for each split and purpose.
+type storeSource struct {
+	store      *Store
+	seed       uint64
+	hyperbatch int
+	mode       string
+	allocator  *budgetAllocator
+	footprint  func(nodes, edges []int, training bool) int64
+
+	loaders map[string]*Loader
+	splits  map[string]string // loader's key -> split
+}
+
+func (s *Store) newSource(seed uint64, hyperbatch int, mode string) *storeSource {
+	return &storeSource{store: s, seed: seed, hyperbatch: hyperbatch, mode: mode, allocator: &budgetAllocator{budget: s.budget, out: map[*float32]*allocation{}},
+		loaders: map[string]*Loader{}, splits: map[string]string{}}
+}
+
+func (c *storeSource) close() {
+	for _, l := range c.loaders {
+		_ = l.Close() // only scratch is removed; the run's own error comes first
+	}
+	c.allocator.freeAll()
+}
+
+func (c *storeSource) stats() map[string]Stats {
+	all := map[string]Stats{}
+	for key, l := range c.loaders {
+		all[c.splits[key]] = l.Stats()
+	}
+	return all
+}
+
+// Open starts a pass over a split.
+func (c *storeSource) Open(ctx context.Context, split string, pass train.Pass) (train.Stream, error) {
+	if c.store.files.Section(layout.SplitPrefix+split) == nil {
+		return emptyStream{}, nil
+	}
+	key := fmt.Sprint(split, pass.Train, pass.Fanouts, pass.BatchSize, pass.Shuffle)
+	l := c.loaders[key]
+	all := len(pass.Fanouts) > 0
+	for _, k := range pass.Fanouts {
+		all = all && k == -1
+	}
+	if l == nil {
+		var err error
+		l, err = NewLoader(c.store, LoaderOptions{
+			NumNeighbors: slices.Clone(pass.Fanouts), InputNodes: InputNodes{Split: split}, BatchSize: pass.BatchSize,
+			Shuffle: pass.Shuffle, Seed: &c.seed, HyperbatchSize: c.hyperbatch, Mode: c.mode,
+			NoEdgeIDs: true, Compact: true, Degree: all, ReleasesFirst: true,
+			Aside: func(nodes, edges []int64) int64 {
+				need := c.footprint(ints(nodes), ints(edges), pass.Train)
+				return max(0, need+need/8-c.allocator.arena())
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+		c.loaders[key], c.splits[key] = l, split
+	}
+	l.SetEpoch(pass.Epoch)
+	if err := l.Start(ctx); err != nil {
+		return nil, err
+	}
+	return &loaderStream{loader: l}, nil
+}
+
+func ints(a []int64) []int {
+	b := make([]int, len(a))
+	for i, x := range a {
+		b[i] = int(x)
+	}
+	return b
+}
+
+type emptyStream struct{}
+
+func (emptyStream) Next(context.Context) (*train.Batch, error) { return nil, io.EOF }
+func (emptyStream) Close() error                               { return nil }
+
+// loaderStream is one pass over a loader.
+type loaderStream struct {
+	loader *Loader
+	labels []int64
+	batch  train.Batch
+}
+
+// Next returns the next minibatch in the trainer's form; arrays stay in the
+// batch's slab.
+func (l *loaderStream) Next(ctx context.Context) (*train.Batch, error) {
+	b, err := l.loader.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.batch = train.Batch{NumSeeds: b.BatchSize, NodesPerHop: ints(b.NumSampledNodes), EdgesPerHop: ints(b.NumSampledEdges), Release: b.Release}
+	for _, a := range b.Arrays() {
+		switch a.Name {
+		case "x":
+			row := 1
+			for _, d := range a.Shape[1:] {
+				row *= int(d)
+			}
+			l.batch.X, l.batch.XDType, l.batch.Dim, l.batch.RowBytes = a.Bytes(), a.DType, row, row*a.DType.Size()
+		case "y":
+			l.labels = labels(l.labels[:0], a.Bytes(), a.DType, b.BatchSize)
+			l.batch.Labels = l.labels
+		case "ptr":
+			l.batch.Ptr = viewAs[uint32](a.Bytes())
+		case "src":
+			l.batch.Src = viewAs[uint32](a.Bytes())
+		case "degree":
+			l.batch.Degree = viewAs[uint32](a.Bytes())
+		case "n_id":
+			l.batch.NID = viewAs[int64](a.Bytes())[:b.BatchSize]
+		}
+	}
+	return &l.batch, nil
+}
+
+// Close gives up what is left of the pass.
+func (l *loaderStream) Close() error {
+	l.loader.Stop()
+	return nil
+}
+
+func viewAs[T any](b []byte) []T {
+	var zero T
+	if len(b) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
+}
+
+// labels appends the first n labels as int64, negative ones as -1.
+func labels(dst []int64, b []byte, d layout.DType, n int) []int64 {
+	for i := range n {
+		var v int64
+		switch d {
+		case layout.Int8:
+			v = int64(int8(b[i]))
+		case layout.Uint8, layout.Bool:
+			v = int64(b[i])
+		case layout.Int16:
+			v = int64(viewAs[int16](b)[i])
+		case layout.Uint16:
+			v = int64(viewAs[uint16](b)[i])
+		case layout.Int32:
+			v = int64(viewAs[int32](b)[i])
+		case layout.Uint32:
+			v = int64(viewAs[uint32](b)[i])
+		default:
+			v = viewAs[int64](b)[i]
+		}
+		dst = append(dst, max(v, -1))
+	}
+	return dst
+}
+
+// budgetAllocator serves the trainer from the store's budget.
+type budgetAllocator struct {
+	budget *memory.Budget
+	mu     sync.Mutex
+	out    map[*float32]*allocation
+}
+
+type allocation struct {
+	mem   []byte
+	lease *memory.Lease
+}
+
+// Allocate returns n floats, aligned to a page.
+func (b *budgetAllocator) Allocate(n int) ([]float32, error) {
+	size := max(int64(n)*4, 64)
+	lease, err := b.budget.Reserve("training", size)
+	if err != nil {
+		return nil, err
+	}
+	mem, err := memory.MapFor("training", size)
+	if err != nil {
+		lease.Release()
+		return nil, err
+	}
+	f := viewAs[float32](mem)[:n:n]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out[unsafe.SliceData(f)] = &allocation{mem, lease}
+	return f, nil
+}
+
+// Free takes floats back.
+func (b *budgetAllocator) Free(f []float32) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := unsafe.SliceData(f)
+	a := b.out[key]
+	if a == nil {
+		panic("goagnes: floats that were not allocated here are freed")
+	}
+	delete(b.out, key)
+	a.free()
+}
+
+func (a *allocation) free() {
+	if err := memory.Unmap(a.mem); err != nil {
+		panic("goagnes: " + err.Error())
+	}
+	a.lease.Release()
+}
+
+func (b *budgetAllocator) freeAll() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key, a := range b.out {
+		delete(b.out, key)
+		a.free()
+	}
+}
+
+// arena returns the bytes of the largest allocation that is out, which an arena
+// that has to grow gives back first.
+func (b *budgetAllocator) arena() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := int64(0)
+	for _, a := range b.out {
+		n = max(n, int64(len(a.mem)))
+	}
+	return n
+}
+
+var _ train.Source = (*storeSource)(nil)

@@ -1,0 +1,22 @@
+package goagnes
+
+import (
+	"context"
+
+	"github.com/goagnes/goagnes/layout/build"
+)
+
+// VerifyOptions configure [Verify].
+type VerifyOptions struct {
+	Memory   int64 // bytes, default 2 GiB
+	Progress Progress
+}
+
+// VerifyReport lists what verification found.
+type VerifyReport = build.VerifyReport
+
+// Verify reads every byte of the store at path and reports all that is wrong
+// with it; an error means that it could not be read at all.
+func Verify(ctx context.Context, path string, o VerifyOptions) (*VerifyReport, error) {
+	return build.Verify(ctx, path, build.VerifyOptions{Memory: o.Memory, Progress: o.Progress})
+}
