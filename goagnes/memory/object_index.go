@@ -138,11 +138,12 @@ func (x *ObjectIndex) Find(node uint64) (block, pieces int) {
 	if r+1 < len(x.directory) {
 		hi = int(x.directory[r+1]) + 1
 	}
-	for hi-lo > 1 {
-		if m := int(uint(lo+hi) >> 1); x.firstNode(m) <= node {
+	for n := hi - lo; n > 1; { // without branches on the outcome
+		half := n >> 1
+		m := lo + half
+		n -= half
+		if x.firstNode(m) <= node {
 			lo = m
-		} else {
-			hi = m
 		}
 	}
 	// lo is the last piece of a hub, if node is one.

@@ -66,7 +66,8 @@ type SlabCounters struct {
 // SlabPool hands out slabs and uses them again once every reference but its
 // own is dropped. What it maps, up to a limit, is leased from the budget; a
 // Get beyond that waits for the consumers, which is the back-pressure on
-// whoever fills the minibatches.
+// whoever fills the minibatches. Gets that wait are served in no order: a large
+// one may be overtaken by smaller ones for as long as it waits.
 type SlabPool struct {
 	// Wait bounds the waiting of Get, 0 = DefaultSlabWait. Set it before the
 	// first Get.

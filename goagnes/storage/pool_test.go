@@ -211,15 +211,16 @@ func TestFallback(t *testing.T) {
 	if c := p.Counters(); c.FallbackBytes < 20 || c.FallbackBytes != c.BytesRead {
 		t.Fatalf("%d of %d bytes fell back", c.FallbackBytes, c.BytesRead)
 	}
+	// One that took O_DIRECT at open and refuses a transfer later, as every
+	// file system does at an odd offset, goes on buffered.
 	path, want := randomFile(t, 4*page)
 	g := openFile(t, path, Flags{})
-	if err := dropDirect(g.file); err != nil {
-		t.Fatal(err)
+	if !g.Direct() {
+		t.Skipf("no direct I/O in %s", path)
 	}
-	g.direct.Store(false)
-	got := AlignedBytes(4 * page)
-	if _, err := g.ReadAt(got, 0); err != nil || !bytes.Equal(got, want) || !g.fellBack() {
-		t.Fatalf("%v", err)
+	got := AlignedBytes(2 * page)
+	if n, err := g.transfer(got, 1, false); n != len(got) || err != nil || !bytes.Equal(got, want[1:1+len(got)]) || !g.fellBack() {
+		t.Fatalf("%d bytes, %v, direct %v", n, err, g.Direct())
 	}
 }
 

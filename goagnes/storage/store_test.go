@@ -140,6 +140,9 @@ func TestStoreReads(t *testing.T) {
 	if s.Section("absent") != nil || s.Manifest().NumNodes != 1200 || s.Dir() != dir {
 		t.Fatal("wrong manifest")
 	}
+	if roots := s.MemoryBytes() - DefaultChecksumCache; roots <= 0 || roots > 16*layout.PageSize || s.TableBytes() != 3*tableChunk {
+		t.Fatalf("%d bytes of root tables, %d of tables", roots, s.TableBytes())
+	}
 	random := rand.New(rand.NewPCG(2, 2))
 	for name, want := range files {
 		c := s.Section(name)
