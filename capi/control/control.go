@@ -68,6 +68,8 @@ type Loader interface {
 	Start(ctx context.Context) error
 	// Next returns the epoch's next minibatch, io.EOF at its end.
 	Next(ctx context.Context) (*Batch, error)
+	// Stop gives up the epoch under way and its memory.
+	Stop()
 	Admin
 }
 

@@ -83,6 +83,7 @@ func (s *stream) run(e, before *epoch) {
 	if before != nil {
 		<-before.ended
 	}
+	defer guarded(func() (any, error) { s.loader.Stop(); return nil, nil }) //nolint:errcheck // nobody is left to tell
 	_, err := guarded(func() (any, error) { return nil, s.loader.Start(e.ctx) })
 	for {
 		select {

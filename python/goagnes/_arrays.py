@@ -52,14 +52,19 @@ def to_numpy(name: str, value: ArrayLike) -> tuple[np.ndarray[Any, Any], str]:
         except TypeError:
             raise InputError(f"{name} has element type {value.dtype}, which goagnes does not store") from None
     elif not isinstance(value, np.ndarray):
+        if isinstance(value, list | tuple) and _listed(value) > _MAX_LISTED:
+            raise InputError(f"{name} is a {type(value).__name__} of more than {_MAX_LISTED} elements; pass an array")
         value = np.asarray(value)
         if value.size == 0 and value.dtype == np.float64:
             value = value.astype(np.int64)  # numpy's type of an empty list
-        if value.size > _MAX_LISTED and not hasattr(value, "__array_interface__"):
-            raise InputError(f"{name} is a list of {value.size} elements; pass an array")
     if value.dtype.newbyteorder("=") not in _DTYPES:
         raise InputError(f"{name} has element type {value.dtype}, which goagnes does not store")
     return value, value.dtype.newbyteorder("=").name
+
+
+def _listed(value: list[Any] | tuple[Any, ...]) -> int:
+    """The elements of a list, or of a list of lists or arrays: what would be copied."""
+    return sum(len(part) if hasattr(part, "__len__") else 1 for part in value)
 
 
 def describe(name: str, value: ArrayLike) -> tuple[dict[str, Any], object]:

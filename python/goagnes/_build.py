@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goagnes import _tasks
+from goagnes._arguments import flag, integer, only, word
 from goagnes._arrays import ArrayLike, describe, dtype_name, path_text
 from goagnes._errors import UnsupportedError, UsageError
 from goagnes._progress import ProgressArgument
@@ -49,15 +49,13 @@ def build(
 ) -> Store:
     """Builds a store at ``path`` from arrays or files, and opens it.
 
-    ``edge_index``   (2, E) or (E, 2) integers, sources and targets; or a pair of arrays
+    ``edge_index``   (2, E) or (E, 2) integers, sources and targets; or a text edge list
     ``x``, ``y``     features and labels, one row a node; labels below 0 or NaN: unlabelled
     ``num_nodes``    default: rows of x, else the largest id + 1
     ``splits``       node ids or a bool mask by name
     ``order``        node order inside the store; no influence on results
     ``block_size``   bytes of a graph or feature block
     ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending
-    ``undirected``   store each edge in both directions
-    ``self_loops``, ``duplicates``  "keep" or "drop"
     ``memory``       budget of the build and of the store opened after it
     ``overwrite``    replace a store that is there
     ``progress``     None: a bar on a terminal; True, False, or a function of (stage, done, total)
@@ -66,23 +64,31 @@ def build(
     copied as a whole. The store is written beside ``path`` and renamed into place: a
     build that fails or is interrupted (Ctrl-C) leaves nothing that can be opened.
 
+    Other values than the defaults of ``edge_attr``, ``node_attrs``, ``edge_attrs``,
+    ``stripes``, ``undirected``, ``self_loops``, ``duplicates``, ``split`` and ``split_seed``
+    are not supported yet.
+
     Raises InputError naming array and index for data that is refused, BudgetError for a
     memory that is too small, UnsupportedError for what is not served.
     """
     keep: list[object] = []
-    request = _request(path, {
-        "order": order, "block_size": block_size, "feature_dtype": feature_dtype, "compression": compression,
-        "stripes": stripes, "overwrite": overwrite, "ids": ids, "undirected": undirected, "self_loops": self_loops,
-        "duplicates": duplicates, "split": split, "split_seed": split_seed, "num_nodes": num_nodes,
-    })  # fmt: skip
+    _refuse(edge_attr=(edge_attr, None), node_attrs=(node_attrs, None), edge_attrs=(edge_attrs, None))
+    _refuse(
+        stripes=(stripes, None),
+        undirected=(undirected, False),
+        self_loops=(self_loops, "keep"),
+        duplicates=(duplicates, "keep"),
+        split=(split, None),
+        split_seed=(split_seed, 0),
+    )
+    request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request["edge_index"] = _edges(edge_index, keep)
-    for name, value in (("x", x), ("y", y), ("edge_attr", edge_attr)):
+    for name, value in (("x", x), ("y", y)):
         if value is not None:
             request[name] = _described(name, value, keep)
-    for name, arrays in (("node_attrs", node_attrs), ("edge_attrs", edge_attrs), ("splits", splits)):
-        if arrays:
-            request[name] = _named(name, arrays, keep)
+    if splits:
+        request["splits"] = _named("splits", splits, keep)
     _tasks.run("build", request, progress=progress, keep=keep)
     return open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
 
@@ -117,14 +123,18 @@ def import_dataset(
     arguments are those of :func:`build`. Raises InputError with file and line for data
     that is refused, UnsupportedError for a format that is not read.
     """
-    request = _request(path, {
-        "order": order, "block_size": block_size, "feature_dtype": feature_dtype, "compression": compression,
-        "stripes": stripes, "overwrite": overwrite, "ids": ids, "undirected": undirected, "self_loops": self_loops,
-        "duplicates": duplicates, "split": split, "split_seed": split_seed, "num_nodes": num_nodes,
-    })  # fmt: skip
+    _refuse(
+        stripes=(stripes, None),
+        undirected=(undirected, False),
+        self_loops=(self_loops, "keep"),
+        duplicates=(duplicates, "keep"),
+        split=(split, None),
+        split_seed=(split_seed, 0),
+    )
+    request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request["source"] = path_text("source", source)
-    request["format"] = str(format)
+    request["format"] = word("format", format)
     _tasks.run("import", request, progress=progress)
     return open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
 
@@ -162,16 +172,16 @@ def generate(
     if target is None or (path is not None and raw is not None):
         raise UsageError("generate takes either path, for a store, or raw, for a directory of arrays")
     request: dict[str, Any] = {
-        "kind": str(kind),
-        "num_nodes": _integer("num_nodes", num_nodes),
+        "kind": word("kind", kind),
+        "num_nodes": integer("num_nodes", num_nodes),
         "avg_degree": float(avg_degree),
-        "num_features": _integer("num_features", num_features),
-        "num_classes": _integer("num_classes", num_classes),
+        "num_features": integer("num_features", num_features),
+        "num_classes": integer("num_classes", num_classes),
         "feature_dtype": dtype_name("feature_dtype", feature_dtype),
-        "seed": _integer("seed", seed),
-        "order": str(order),
+        "seed": integer("seed", seed),
+        "order": word("order", order),
         "block_size": parse_size("block_size", block_size),
-        "overwrite": bool(overwrite),
+        "overwrite": flag("overwrite", overwrite),
     }
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request[name] = path_text(name, target)
@@ -181,36 +191,34 @@ def generate(
     return open_store(target, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
 
 
-def _request(path: PathLike, options: dict[str, Any]) -> dict[str, Any]:
-    """The options that building and importing share, checked; those left at None are not sent."""
-    request: dict[str, Any] = {"path": path_text("path", path)}
-    for name in ("undirected", "overwrite"):
-        if not isinstance(options[name], bool):
-            raise UsageError(f"{name}={options[name]!r}; it must be True or False")
-    options["block_size"] = parse_size("block_size", options["block_size"])
-    options["feature_dtype"] = dtype_name("feature_dtype", options["feature_dtype"])
-    options["split_seed"] = _integer("split_seed", options["split_seed"])
-    if options["num_nodes"] is not None:
-        options["num_nodes"] = _integer("num_nodes", options["num_nodes"])
-    if options["stripes"] is not None:
-        options["stripes"] = [path_text("stripes", directory) for directory in options["stripes"]]
-    for name in ("order", "ids", "self_loops", "duplicates"):
-        if not isinstance(options[name], str):
-            raise UsageError(f"{name}={options[name]!r}; it must be a name")
-    request.update((name, value) for name, value in options.items() if value is not None)
-    return request
+def _settings(
+    path: PathLike,
+    num_nodes: int | None,
+    order: str,
+    block_size: int | str,
+    feature_dtype: Any,
+    compression: str | None,
+    overwrite: bool,
+    ids: str,
+) -> dict[str, Any]:
+    """The native settings that building and importing share."""
+    request = {
+        "path": path_text("path", path),
+        "num_nodes": 0 if num_nodes is None else integer("num_nodes", num_nodes),
+        "order": word("order", order),
+        "block_size": parse_size("block_size", block_size),
+        "feature_dtype": dtype_name("feature_dtype", feature_dtype),
+        "compression": None if compression is None else word("compression", compression),
+        "overwrite": flag("overwrite", overwrite),
+        "ids": word("ids", ids),
+    }
+    return {name: value for name, value in request.items() if value is not None}
 
 
-def _integer(name: str, value: object) -> int:
-    if isinstance(value, bool):
-        raise UsageError(f"{name}={value!r} is not an integer")
-    try:
-        n = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise UsageError(f"{name}={value!r} is not an integer") from None
-    if not 0 <= n < 1 << 63:
-        raise UsageError(f"{name}={value!r}; it must be 0 to 2^63-1")
-    return n
+def _refuse(**arguments: tuple[Any, Any]) -> None:
+    """Refuses arguments, given as (value, the value served)."""
+    for name, (value, served) in arguments.items():
+        only(name, value, served)
 
 
 def _described(name: str, value: ArrayLike, keep: list[object]) -> dict[str, Any]:
@@ -220,12 +228,9 @@ def _described(name: str, value: ArrayLike, keep: list[object]) -> dict[str, Any
 
 
 def _edges(value: ArrayLike, keep: list[object]) -> dict[str, Any]:
-    """An edge index, or a pair of arrays of sources and targets."""
+    """An edge index."""
     if isinstance(value, Mapping):
         raise UnsupportedError("edge_index is a mapping by edge type; stores have one edge type")
-    if isinstance(value, tuple | list) and len(value) == 2 and not isinstance(value[0], int | list | tuple | str):
-        pair = [_described(f"edge_index[{i}]", part, keep) for i, part in enumerate(value)]
-        return {"pair": pair}
     return _described("edge_index", value, keep)
 
 

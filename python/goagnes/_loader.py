@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from goagnes import _inputs, _native, _outputs, _tasks
+from goagnes._arguments import count, flag, only
 from goagnes._errors import ClosedError, UnsupportedError, UsageError
 from goagnes._sizes import parse_size
 from goagnes._store import Store
@@ -105,7 +106,7 @@ class NeighborLoader:
             ("graph_buffer", graph_buffer, None),
             ("feature_buffer", feature_buffer, None),
         ):
-            _only(name, value, served)
+            only(name, value, served)
         if mode not in _MODES:
             raise UnsupportedError(f"mode={mode!r} is not supported; use {' or '.join(map(repr, _MODES))}")
         if transform is not None and not callable(transform):
@@ -114,15 +115,15 @@ class NeighborLoader:
         request: dict[str, Any] = {
             "store": store.handle,
             "num_neighbors": _fanouts(num_neighbors),
-            "batch_size": _count("batch_size", batch_size),
-            "shuffle": _flag("shuffle", shuffle),
-            "drop_last": _flag("drop_last", drop_last),
+            "batch_size": count("batch_size", batch_size),
+            "shuffle": flag("shuffle", shuffle),
+            "drop_last": flag("drop_last", drop_last),
             "seed": _seed(seed),
-            "hyperbatch_size": 0 if hyperbatch_size == "auto" else _count("hyperbatch_size", hyperbatch_size),
+            "hyperbatch_size": 0 if hyperbatch_size == "auto" else count("hyperbatch_size", hyperbatch_size),
             "memory": 0 if memory is None else parse_size("memory", memory),
             "io": str(io),
             "mode": mode,
-            "edge_ids": _flag("edge_ids", edge_ids),
+            "edge_ids": flag("edge_ids", edge_ids),
         }
         request["input_nodes"], keep = _inputs.resolve(input_nodes, store.num_nodes, store.splits)
         self._output, self._convert = _outputs.resolve(output)
@@ -256,13 +257,6 @@ def _close(handle: int, keep: object) -> None:
     del keep  # read by the loader until here
 
 
-def _only(name: str, value: object, served: object) -> None:
-    """Refuses an argument that has another value than the one served."""
-    same = value is served if served is None or isinstance(served, bool) else value == served
-    if not same:
-        raise UnsupportedError(f"{name}={value!r} is not supported; only {served!r} is")
-
-
 def _check_dataloader(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if name not in _DATALOADER:
@@ -291,24 +285,6 @@ def _fanouts(num_neighbors: Sequence[int]) -> list[int]:
             raise UsageError(f"num_neighbors[{hop}] is {k}; it must be -1 (all), 0 (none) or a positive count")
         fanouts.append(k)
     return fanouts
-
-
-def _count(name: str, value: object) -> int:
-    if isinstance(value, bool):
-        raise UsageError(f"{name}={value!r}; it must be an integer from 1")
-    try:
-        n = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise UsageError(f"{name}={value!r}; it must be an integer from 1") from None
-    if n < 1 or n >= 1 << 31:
-        raise UsageError(f"{name}={value!r}; it must be 1 to 2147483647")
-    return n
-
-
-def _flag(name: str, value: object) -> bool:
-    if value is True or value is False:
-        return value
-    raise UsageError(f"{name}={value!r}; it must be True or False")
 
 
 def _seed(seed: int | None) -> int:

@@ -156,4 +156,6 @@ def open(
 
 def verify(path: str | os.PathLike[str], *, progress: ProgressArgument = None) -> dict[str, Any]:
     """Checks the store at ``path`` without opening it; see :meth:`Store.verify`."""
-    return dict(_tasks.run("verify", {"path": path_text("path", path)}, progress=progress))
+    report = dict(_tasks.run("verify", {"path": path_text("path", path)}, progress=progress))
+    report["findings"] = report.get("findings") or []
+    return report

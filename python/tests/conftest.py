@@ -9,7 +9,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,3 +56,36 @@ def run_case(double: Path) -> Callable[[str, str], None]:
             pytest.fail(f"exit status {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def graph() -> SimpleNamespace:
+    """A small random graph: 300 nodes, 3000 edges, 5 features, 4 classes, isolated nodes and parallel edges."""
+    rng = np.random.default_rng(0)
+    edge_index = rng.integers(0, 280, (2, 3000))
+    edge_index[:, 100:110] = edge_index[:, :10]
+    x = rng.standard_normal((300, 5), dtype=np.float32)
+    y = rng.integers(-1, 4, 300)
+    train = rng.permutation(300)[:90]
+    mask = np.zeros(300, dtype=bool)
+    mask[::7] = True
+    return SimpleNamespace(edge_index=edge_index, x=x, y=y, splits={"train": train, "val": mask}, num_nodes=300)
+
+
+@pytest.fixture(scope="session")
+def store_path(graph: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of that graph."""
+    import goagnes as ga
+
+    path = tmp_path_factory.mktemp("store") / "small"
+    ga.build(path, graph.edge_index, graph.x, graph.y, splits=graph.splits, memory="64MiB").close()
+    return path
+
+
+@pytest.fixture
+def store(store_path: Path):
+    """The store, open, and closed after the test with nothing left behind."""
+    import goagnes as ga
+
+    with ga.open(store_path, memory="64MiB") as opened:
+        yield opened

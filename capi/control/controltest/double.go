@@ -212,6 +212,9 @@ func place(arrays []control.Array, slab *memory.Slab) {
 	}
 }
 
+// Stop does nothing: the double prepares nothing ahead.
+func (l *Loader) Stop() {}
+
 // Pool returns what the loader's pool did and holds.
 func (l *Loader) Pool() memory.SlabCounters { return l.pool.Counters() }
 

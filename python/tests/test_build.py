@@ -1,0 +1,288 @@
+"""Building stores from every kind of array, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import goagnes as ga
+
+EDGES = np.array([[0, 1, 2, 3, 4, 0, 2], [1, 2, 3, 4, 0, 2, 0]])
+X = np.arange(30, dtype=np.float32).reshape(5, 6)
+Y = np.array([0, 1, 2, -1, 1])
+
+
+def content(store: ga.Store):
+    """Everything in a store: all nodes with all in-edges."""
+    loader = ga.NeighborLoader(store, [-1], batch_size=store.num_nodes or 1, output="numpy")
+    (batch,) = list(loader)
+    edges = np.empty((2, store.num_edges), np.int64)
+    edges[:, batch.e_id] = batch.n_id[batch.edge_index]
+    arrays = {"edges": edges, "x": batch.x, "y": batch.y}
+    result = {name: None if a is None else a.copy() for name, a in arrays.items()}
+    loader.close()
+    return result
+
+
+def built(path, edges=EDGES, x=X, y=Y, **options):
+    with ga.build(path, edges, x, y, **options) as store:
+        return content(store)
+
+
+@pytest.mark.parametrize("order", ["auto", "original", "degree"])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", ">i4", ">i8"])
+def test_edge_index_types(tmp_path, dtype, order):
+    got = built(tmp_path / "s", EDGES.astype(dtype), order=order)
+    np.testing.assert_array_equal(got["edges"], EDGES)
+    np.testing.assert_array_equal(got["x"], X)
+    np.testing.assert_array_equal(got["y"], Y)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        EDGES.T,
+        np.ascontiguousarray(EDGES.T),
+        np.asfortranarray(EDGES),
+        np.repeat(EDGES, 3, axis=1)[:, ::3],
+        EDGES[:, ::-1][:, ::-1],
+        EDGES[::-1, ::-1][::-1, ::-1],
+        EDGES.tolist(),
+        [EDGES[0], EDGES[1]],
+    ],
+    ids=["T", "E2", "fortran", "strided", "reversed", "reversed2", "list", "pair"],
+)
+def test_edge_index_layouts(tmp_path, edges):
+    np.testing.assert_array_equal(built(tmp_path / "s", edges)["edges"], EDGES)
+
+
+def test_negative_strides(tmp_path):
+    np.testing.assert_array_equal(built(tmp_path / "s", EDGES[:, ::-1])["edges"], EDGES[:, ::-1])
+    got = built(tmp_path / "t", x=X[::-1, ::2], y=Y[::-1])
+    np.testing.assert_array_equal(got["x"], X[::-1, ::2])
+    np.testing.assert_array_equal(got["y"], Y[::-1])
+
+
+@pytest.mark.parametrize("layout", ["c", "fortran", "columns", "big-endian", "float16"])
+def test_features(tmp_path, layout):
+    x = {
+        "c": X,
+        "fortran": np.asfortranarray(X),
+        "columns": np.repeat(X, 2, axis=1)[:, ::2],
+        "big-endian": X.astype(">f4"),
+        "float16": X.astype(np.float16),
+    }[layout]
+    got = built(tmp_path / "s", x=x)["x"]
+    np.testing.assert_array_equal(got, X)
+    assert got.dtype == x.dtype.newbyteorder("=")
+
+
+def test_feature_dtype(tmp_path):
+    for dtype in ("float16", np.float16, np.dtype("float16")):
+        got = built(tmp_path / f"s{id(dtype)}", x=X + 0.25, feature_dtype=dtype)
+        assert got["x"].dtype == np.float16
+        np.testing.assert_array_equal(got["x"], (X + 0.25).astype(np.float16))
+    with pytest.raises(ga.UsageError, match="feature_dtype"):
+        built(tmp_path / "t", feature_dtype="complex64")
+
+
+def test_files_and_memory_maps(tmp_path):
+    for name, array in (("edges", EDGES), ("x", X), ("y", Y), ("fortran", np.asfortranarray(X))):
+        np.save(tmp_path / f"{name}.npy", array)
+    files = {name: tmp_path / f"{name}.npy" for name in ("edges", "x", "y")}
+    for index, read in enumerate((str, lambda p: p, lambda p: np.load(p, mmap_mode="r"))):
+        got = built(tmp_path / f"s{index}", *[read(files[name]) for name in ("edges", "x", "y")])
+        np.testing.assert_array_equal(got["edges"], EDGES)
+        np.testing.assert_array_equal(got["x"], X)
+        np.testing.assert_array_equal(got["y"], Y)
+    x = np.load(tmp_path / "fortran.npy", mmap_mode="r")
+    np.testing.assert_array_equal(built(tmp_path / "f", x=x)["x"], X)
+    part = np.load(files["x"], mmap_mode="r")[:, 1:4]
+    np.testing.assert_array_equal(built(tmp_path / "p", x=part)["x"], X[:, 1:4])
+    changed = np.load(files["x"], mmap_mode="c")
+    changed[0, 0] = -7
+    assert built(tmp_path / "c", x=changed)["x"][0, 0] == -7
+
+
+def test_text_edges(tmp_path):
+    text = tmp_path / "edges.txt"
+    text.write_text("# a comment\n" + "\n".join(f"{s}\t{t}" for s, t in EDGES.T))
+    with ga.build(tmp_path / "s", text, ids="dense") as store:
+        np.testing.assert_array_equal(content(store)["edges"], EDGES)
+
+
+def test_splits(tmp_path):
+    mask = np.array([True, False, False, True, False])
+    np.save(tmp_path / "test.npy", np.array([2], np.int32))
+    splits = {"train": np.array([4, 1]), "val": mask, "test": tmp_path / "test.npy"}
+    with ga.build(tmp_path / "s", EDGES, X, Y, splits=splits) as store:
+        assert dict(store.splits) == {"train": 2, "val": 2, "test": 1}
+        for name, ids in (("train", [4, 1]), ("val", [0, 3]), ("test", [2])):
+            (batch,) = list(ga.NeighborLoader(store, [0], name, batch_size=10, output="numpy"))
+            assert batch.n_id.tolist() == ids
+
+
+def test_edgeless_and_isolated(tmp_path):
+    none = np.empty((2, 0), np.int64)
+    with ga.build(tmp_path / "s", none, X) as store:
+        assert (store.num_nodes, store.num_edges) == (5, 0)
+        assert content(store)["x"].shape == (5, 6)
+    with ga.build(tmp_path / "t", EDGES, num_nodes=9) as store:
+        assert store.num_nodes == 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"edges": -EDGES}, "negative"),
+        ({"edges": EDGES + 1, "num_nodes": 5}, "5"),
+        ({"edges": EDGES.astype(np.float64)}, "edge_index"),
+        ({"edges": EDGES[0]}, "edge_index"),
+        ({"edges": np.zeros((3, 4), np.int64)}, "edge_index"),
+        ({"edges": np.array([["a", "b"]])}, "edge_index has element type"),
+        ({"x": X[:4], "num_nodes": 5}, "4"),
+        ({"y": Y[:4]}, "4"),
+        ({"x": X.astype(complex)}, "x has element type complex128"),
+        ({"splits": {"train": np.array([0, 5])}}, "5"),
+        ({"splits": {"train": np.zeros(4, bool)}}, "4"),
+        ({"splits": {"train": np.array([0.5])}}, "train"),
+    ],
+)
+def test_refused_input(tmp_path, arguments, match):
+    arguments = {"edges": EDGES, "x": X, "y": Y, **arguments}
+    with pytest.raises(ga.Error, match=match) as raised:
+        ga.build(tmp_path / "s", arguments.pop("edges"), **arguments)
+    assert isinstance(raised.value, ValueError)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"edge_attr": X}, "edge_attr"),
+        ({"node_attrs": {"time": Y}}, "node_attrs"),
+        ({"edge_attrs": {"w": EDGES[0]}}, "edge_attrs"),
+        ({"stripes": ["a", "b"]}, "stripes"),
+        ({"undirected": True}, "undirected=True"),
+        ({"self_loops": "drop"}, "self_loops='drop'"),
+        ({"duplicates": "drop"}, "duplicates"),
+        ({"split": "random"}, "split='random'"),
+        ({"compression": "zstd"}, "zstd"),
+        ({"order": "community"}, "community"),
+    ],
+)
+def test_unsupported(tmp_path, options, match):
+    with pytest.raises(ga.UnsupportedError, match=match):
+        ga.build(tmp_path / "s", EDGES, X, Y, **options)
+    with pytest.raises(ga.UnsupportedError, match="edge_index"):
+        ga.build(tmp_path / "s", {("a", "b", "c"): EDGES})
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"order": 3}, "order=3"),
+        ({"block_size": "big"}, "block_size='big'"),
+        ({"block_size": 1000}, "block_size|block size"),
+        ({"overwrite": 1}, "overwrite=1"),
+        ({"num_nodes": 1.5}, "num_nodes=1.5"),
+        ({"num_nodes": -1}, "num_nodes=-1"),
+        ({"ids": None}, "ids=None"),
+        ({"ids": "sparse"}, "sparse"),
+        ({"splits": [1, 2]}, "splits"),
+        ({"splits": {1: [1]}}, "splits"),
+        ({"progress": 3}, "progress=3"),
+    ],
+)
+def test_wrong_arguments(tmp_path, options, match):
+    with pytest.raises((ga.Error, TypeError), match=match):
+        ga.build(tmp_path / "s", EDGES, X, Y, **options)
+    assert os.listdir(tmp_path) == []
+
+
+def test_overwrite(tmp_path):
+    ga.build(tmp_path / "s", EDGES, X, Y).close()
+    with pytest.raises(ga.Error, match="overwrite"):
+        ga.build(tmp_path / "s", EDGES)
+    with ga.build(tmp_path / "s", EDGES, overwrite=True) as store:
+        assert store.num_features == 0
+
+
+def test_nothing_is_copied(tmp_path):
+    """The description of an array points at the array itself."""
+    from goagnes._arrays import describe
+
+    for array in (X, X.T, X[::-1], X[1:, ::2]):
+        description, keep = describe("x", array)
+        assert description["address"] == array.__array_interface__["data"][0]
+        assert description["strides"] == list(array.strides)
+        assert np.shares_memory(keep, array)
+    np.save(tmp_path / "x.npy", X)
+    assert describe("x", np.load(tmp_path / "x.npy", mmap_mode="r"))[0] == {"path": str(tmp_path / "x.npy")}
+    with pytest.raises(ga.InputError, match="pass an array"):
+        describe("edge_index", [[0] * 2**20, [0] * 2**20])
+
+
+def test_progress(tmp_path, capsys):
+    seen = []
+    ga.build(tmp_path / "s", EDGES, X, Y, progress=lambda *a: seen.append(a)).close()
+    assert all(isinstance(s, str) and isinstance(d, int) and isinstance(t, int) for s, d, t in seen)
+    ga.build(tmp_path / "t", EDGES, X, Y, progress=None).close()
+    ga.build(tmp_path / "u", EDGES, X, Y, progress=False).close()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_interrupted_build_leaves_nothing(tmp_path):
+    """Ctrl-C in the middle of a large build ends it within 200 ms, and no store is left."""
+    code = (
+        "import numpy as np, sys, goagnes as ga\n"
+        "rng = np.random.default_rng(0)\n"
+        "edges = rng.integers(0, 1 << 20, (2, 12_000_000), dtype=np.int64)\n"
+        "def progress(stage, done, total):\n"
+        "    print('building', flush=True)\n"
+        "try:\n"
+        f"    ga.build({str(tmp_path / 's')!r}, edges, progress=progress, memory='256MiB')\n"
+        "except KeyboardInterrupt:\n"
+        "    print('interrupted', flush=True)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    watchdog = threading.Timer(60, process.kill)
+    watchdog.start()
+    for line in process.stdout:
+        if line == "building\n":
+            break
+    sent = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    last = ""
+    for line in process.stdout:
+        if line == "interrupted\n":
+            last, took = line, time.monotonic() - sent
+            break
+    process.wait()
+    watchdog.cancel()
+    assert last == "interrupted\n", f"exit status {process.returncode}"
+    assert took < 0.5, f"{took} s"
+    with pytest.raises(ga.StoreError):
+        ga.open(tmp_path / "s")
+
+
+def test_import_dataset(tmp_path):
+    text = tmp_path / "graph.txt"
+    text.write_text("# Directed graph\n" + "\n".join(f"{10 * s} {10 * t}" for s, t in EDGES.T) + "\n")
+    with ga.import_dataset(tmp_path / "s", text) as store:
+        assert (store.num_nodes, store.num_edges) == (5, 7)
+        np.testing.assert_array_equal(content(store)["edges"], EDGES)  # ranked
+    text.write_text("0 1\n1 x\n")
+    with pytest.raises(ga.InputError, match=r"graph\.txt.*2"):
+        ga.import_dataset(tmp_path / "t", text)
+    with pytest.raises((ga.UnsupportedError, ga.InputError), match="nonesuch"):
+        ga.import_dataset(tmp_path / "t", text, format="nonesuch")

@@ -1,0 +1,133 @@
+"""Opening, describing, verifying and closing stores."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import goagnes as ga
+from goagnes import _native
+
+
+def test_counts(store, graph):
+    assert (store.num_nodes, store.num_edges, store.num_features, store.num_classes) == (300, 3000, 5, 4)
+    assert dict(store.splits) == {"train": 90, "val": 43}
+    info = store.info()
+    assert info["num_nodes"] == 300
+    assert info["feature_dtype"] == "float32"
+    with pytest.raises(TypeError):
+        store.splits["test"] = 1
+    assert repr(store).startswith("<goagnes.Store ")
+    assert "300 nodes, 3,000 edges" in repr(store)
+
+
+def test_without_features_and_labels(graph, tmp_path):
+    with ga.build(tmp_path / "s", graph.edge_index, num_nodes=400) as store:
+        assert (store.num_nodes, store.num_features, store.num_classes, dict(store.splits)) == (400, 0, 0, {})
+        batch = next(iter(ga.NeighborLoader(store, [2], output="numpy")))
+        assert batch.x is None
+        assert batch.y is None
+        assert "x" not in batch
+
+
+def test_missing_store(tmp_path):
+    with pytest.raises(ga.StoreError, match="nowhere") as raised:
+        ga.open(tmp_path / "nowhere")
+    assert isinstance(raised.value, OSError)
+    (tmp_path / "file").write_text("no store")
+    with pytest.raises(ga.Error, match="file"):
+        ga.open(tmp_path / "file")
+
+
+@pytest.mark.parametrize("memory", ["1", 1, "100KiB"])
+def test_memory_too_small(store_path, memory):
+    with pytest.raises(ga.BudgetError), ga.open(store_path, memory=memory) as store:
+        list(ga.NeighborLoader(store, [10, 10], output="numpy"))
+
+
+@pytest.mark.parametrize("memory", ["", "lots", "2 gallons", "-1", -1, 0, 1.5, None, "0", True, 2**70])
+def test_memory_that_is_no_size(store_path, memory):
+    with pytest.raises(ga.UsageError, match="memory"):
+        ga.open(store_path, memory=memory)
+
+
+@pytest.mark.parametrize("memory", [64 << 20, "64MiB", "64 mib", "67108864", "0.0625GiB", "70MB", np.int64(64 << 20)])
+def test_memory_that_is_a_size(store_path, memory):
+    with ga.open(store_path, memory=memory) as store:
+        assert store.info()["memory"] in (64 << 20, 70_000_000)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.0, "2", True])
+def test_num_threads(store_path, threads):
+    with pytest.raises(ga.UsageError, match="num_threads"):
+        ga.open(store_path, num_threads=threads)
+
+
+def test_closing(store_path):
+    before = _native.open_handles()
+    store = ga.open(store_path)
+    assert not store.closed
+    loader = ga.NeighborLoader(store, [3], output="numpy")
+    store.close()
+    store.close()
+    assert store.closed
+    assert "(closed)" in repr(store)
+    for use in (store.info, lambda: iter(loader), lambda: ga.NeighborLoader(store, [1])):
+        with pytest.raises(ga.ClosedError, match="closed"):
+            use()
+    assert store.num_nodes == 300
+    loader.close()
+    assert _native.open_handles() == before
+
+
+def test_collected_stores_close(store_path):
+    before = _native.open_handles()
+    store = ga.open(store_path)
+    loader = ga.NeighborLoader(store, [3], output="numpy")
+    iterator = iter(loader)
+    batch = next(iterator)
+    del store, loader, iterator
+    gc.collect()
+    assert _native.open_handles() == before
+    assert batch.n_id[0] == 0
+
+
+def test_verify(store, store_path, tmp_path):
+    assert store.verify()["findings"] == []
+    import shutil
+
+    damaged = tmp_path / "damaged"
+    shutil.copytree(store_path, damaged)
+    largest = max((p for p in Path(damaged).rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    data = bytearray(largest.read_bytes())
+    data[len(data) // 2] ^= 4
+    largest.write_bytes(data)
+    findings = ga.verify(damaged)["findings"]
+    assert findings
+    assert any(largest.name in str(finding) for finding in findings)
+
+
+def test_nothing_is_pickled_or_copied(store):
+    for use in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"open it again with goagnes.open"):
+            use(store)
+
+
+def test_paths(store_path, tmp_path, monkeypatch):
+    monkeypatch.chdir(store_path.parent)
+    with ga.open(store_path.name) as store:
+        assert store.path == str(store_path)
+    for bad in (b"bytes", "", "a\0b", 3, None):
+        with pytest.raises((ga.UsageError, TypeError)):
+            ga.open(bad)
+    with pytest.raises(ga.UsageError, match="UTF-8"):
+        ga.open("caf\udce9")
+    unusual = tmp_path / "größe ☃"
+    ga.build(unusual, np.zeros((2, 3), np.int64)).close()
+    with pytest.raises(ga.Error, match="größe ☃"):
+        ga.build(unusual, np.zeros((2, 3), np.int64))
