@@ -198,7 +198,7 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	if err := b.mem.charge("readers", baseMemory); err != nil {
 		return nil, err
 	}
-	if err := b.roomToWork(0); err != nil {
+	if err := b.roomToWork(); err != nil {
 		return nil, err
 	}
 	if b.stage, err = stage(path, o.Overwrite); err != nil {
@@ -311,10 +311,16 @@ func (b *builder) workMemory() int64 {
 	return 4*(2*int64(b.writeBuffer)+4*layout.PageSize) + 4*b.o.BlockSize + 4<<20
 }
 
-// roomToWork refuses a budget that leaves too little beside tables of that size.
-func (b *builder) roomToWork(tables int64) error {
-	if need := b.workMemory() + tables; need > b.mem.free() {
-		return &BudgetError{Consumer: "buffers of the build", Need: need, Free: b.mem.free(), Total: b.mem.total}
+// enough returns the budget in which need bytes beyond what is taken now find room:
+// write buffers grow with the budget, 8 of them by 1/128 each.
+func (b *builder) enough(need int64) int64 {
+	return b.mem.total + max(need-b.mem.free(), 0)*16/15 + 64<<10
+}
+
+// roomToWork refuses a budget that leaves too little for workMemory.
+func (b *builder) roomToWork() error {
+	if need := b.workMemory(); need > b.mem.free() {
+		return &BudgetError{Consumer: "buffers of the build", Need: b.enough(need) - b.mem.used, Free: b.mem.free(), Total: b.mem.total}
 	}
 	return nil
 }
@@ -368,6 +374,9 @@ func (b *builder) write() (*layout.Manifest, error) {
 	}
 	if c.edges > layout.MaxEdges {
 		return nil, unsupported("%s: %d edges; a store holds up to %d", edges.Name(), c.edges, int64(layout.MaxEdges))
+	}
+	if b.numNodes > 0 {
+		c.targets.cover(uint32(b.numNodes - 1))
 	}
 	timed()
 	b.report.InputBytes = b.inputBytes(c.edges)
@@ -430,7 +439,7 @@ func (b *builder) orderNodes(c *census) (*order, error) {
 	degree := b.o.Order != OrderOriginal && (c.out != nil || b.numNodes == 0)
 	if b.o.Order != OrderOriginal && !degree {
 		b.note(fmt.Sprintf("nodes keep their original order: ordering %d nodes by degree needs memory=%d, and %d were given",
-			b.numNodes, b.mem.total-b.mem.free()+b.workMemory()+orderBytes(b.numNodes), b.mem.total))
+			b.numNodes, b.enough(b.workMemory()+orderBytes(b.numNodes)), b.mem.total))
 	}
 	if c.out != nil {
 		c.out.shrink(4 * b.numNodes)

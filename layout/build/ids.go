@@ -10,7 +10,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
 )
@@ -202,68 +201,20 @@ func (w *idWriter) finish() error {
 	return w.close()
 }
 
-// run is a sorted run of distinct ids in scratch.
-type run struct {
-	file *storage.File
-	ids  int64
-
-	buf  []uint64 // what is read and not yet merged
-	mem  []byte
-	next int64 // first id not yet read
-}
-
-// fill reads the next ids of the run, if there are any.
-func (r *run) fill() error {
-	if len(r.buf) > 0 || r.next == r.ids {
-		return nil
-	}
-	n := min(int64(len(r.mem))/8, r.ids-r.next)
-	b := r.mem[:layout.Pages(8*n)*layout.PageSize]
-	if _, err := r.file.ReadAt(b, 8*r.next); err != nil {
-		return err
-	}
-	r.buf = view[uint64](b)[:n]
-	r.next += n
-	return nil
-}
-
 // rankSorted sorts the ids in runs, merges these, and keeps the merged ids.
-func (b *builder) rankSorted(e source.Edges) (r *ranker, err error) {
+func (b *builder) rankSorted(e source.Edges) (*ranker, error) {
 	size := b.mem.free() / 2
 	if b.tune.runBytes > 0 {
 		size = min(size, b.tune.runBytes)
 	}
-	m, err := b.mem.region("ids to sort", max(size/layout.PageSize, 2)*layout.PageSize)
+	m, err := b.mem.region("ids to sort", max(size/layout.PageSize, minRunPages)*layout.PageSize)
 	if err != nil {
 		return nil, err
 	}
 	defer m.close()
-	buf := view[uint64](m.bytes)
-	n := 0 // ids in buf
-	var runs []*run
-	defer func() {
-		for _, r := range runs {
-			if rerr := b.scratch.Remove(r.file); err == nil {
-				err = rerr
-			}
-		}
-	}()
-	sortBuf := func() {
-		slices.Sort(buf[:n])
-		n = len(slices.Compact(buf[:n]))
-	}
-	spillRun := func() error {
-		f, err := b.scratch.Create(fmt.Sprintf("ids-%d", len(runs)), 8*int64(n))
-		if err != nil {
-			return err
-		}
-		runs = append(runs, &run{file: f, ids: int64(n)})
-		if _, err := f.WriteAt(m.bytes[:layout.Pages(8*int64(n))*layout.PageSize], 0); err != nil {
-			return err
-		}
-		n = 0
-		return nil
-	}
+	runs := &idRuns{b: b, memory: m.bytes}
+	defer runs.close()
+	buf, n := view[uint64](m.bytes), 0
 	err = b.scanIDs(e, func(ids []int64) error {
 		for len(ids) > 0 {
 			k := min(len(ids), len(buf)-n)
@@ -275,10 +226,12 @@ func (b *builder) rankSorted(e source.Edges) (r *ranker, err error) {
 			if n < len(buf) {
 				continue
 			}
-			if sortBuf(); n > len(buf)/2 {
-				if err := spillRun(); err != nil {
+			slices.Sort(buf)
+			if n = len(slices.Compact(buf)); n > len(buf)/2 {
+				if err := runs.spill(n); err != nil {
 					return err
 				}
+				n = 0
 			}
 		}
 		return nil
@@ -286,96 +239,39 @@ func (b *builder) rankSorted(e source.Edges) (r *ranker, err error) {
 	if err != nil {
 		return nil, err
 	}
-	sortBuf()
-	if len(runs) > 0 {
-		if err := spillRun(); err != nil {
-			return nil, err
-		}
-	}
+	slices.Sort(buf[:n])
+	n = len(slices.Compact(buf[:n]))
 	w, err := b.createIDs()
 	if err != nil {
 		return nil, err
 	}
 	defer w.abort()
-	if len(runs) == 0 {
+	put := func(id uint64) error {
+		if w.sec.Rows >= maxNodes {
+			return tooManyNodes(e.Name())
+		}
+		return w.put(id)
+	}
+	if len(runs.runs) == 0 {
 		for _, v := range buf[:n] {
-			if err := w.put(v); err != nil {
+			if err := put(v); err != nil {
 				return nil, err
 			}
 		}
-	} else if err := mergeRuns(b.ctx, runs, m.bytes, w.put); err != nil {
-		return nil, err
+	} else {
+		if err := runs.spill(n); err != nil {
+			return nil, err
+		}
+		if err := runs.merge(put); err != nil {
+			return nil, err
+		}
 	}
 	distinct := w.sec.Rows
 	if err := w.finish(); err != nil {
 		return nil, err
 	}
-	if distinct > maxNodes {
-		return nil, tooManyNodes(e.Name())
-	}
 	m.close()
 	return b.loadRanks(distinct)
-}
-
-// mergeRuns passes the distinct ids of all runs to put in ascending order. memory
-// is cut into a buffer a run.
-func mergeRuns(ctx context.Context, runs []*run, memory []byte, put func(id uint64) error) error {
-	each := len(memory) / len(runs) / layout.PageSize * layout.PageSize
-	if each == 0 {
-		return &BudgetError{Consumer: "merging sorted ids", Need: int64(len(runs)) * layout.PageSize, Free: int64(len(memory)), Total: int64(len(memory))}
-	}
-	var heap []*run
-	for i, r := range runs {
-		r.mem = memory[i*each : (i+1)*each]
-		if err := r.fill(); err != nil {
-			return err
-		}
-		if len(r.buf) > 0 {
-			heap = append(heap, r)
-		}
-	}
-	down := func(i int) {
-		for {
-			c := 2*i + 1
-			if c >= len(heap) {
-				return
-			}
-			if c+1 < len(heap) && heap[c+1].buf[0] < heap[c].buf[0] {
-				c++
-			}
-			if heap[i].buf[0] <= heap[c].buf[0] {
-				return
-			}
-			heap[i], heap[c] = heap[c], heap[i]
-			i = c
-		}
-	}
-	for i := len(heap)/2 - 1; i >= 0; i-- {
-		down(i)
-	}
-	last, first := uint64(0), true
-	for count := 0; len(heap) > 0; count++ {
-		if count&0xfffff == 0 && ctx.Err() != nil {
-			return ctx.Err()
-		}
-		r := heap[0]
-		if v := r.buf[0]; first || v != last {
-			if err := put(v); err != nil {
-				return err
-			}
-			last, first = v, false
-		}
-		r.buf = r.buf[1:]
-		if err := r.fill(); err != nil {
-			return err
-		}
-		if len(r.buf) == 0 {
-			heap[0] = heap[len(heap)-1]
-			heap = heap[:len(heap)-1]
-		}
-		down(0)
-	}
-	return nil
 }
 
 // loadRanks reads the section "ids" back as a sorted table.

@@ -1,0 +1,263 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/source"
+)
+
+// Ranks do not depend on how they were found, and are the ascending distinct ids.
+func TestRankedIDs(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	var ids []int64
+	for range 40_000 {
+		ids = append(ids, r.Int64N(100_000))
+	}
+	ids = append(ids, 0, 63, 64, 511, 512, 100_000)
+	var src, dst []int64
+	for range 60_000 {
+		src, dst = append(src, ids[r.IntN(len(ids))]), append(dst, ids[r.IntN(len(ids))])
+	}
+	distinct := slices.Clone(src)
+	distinct = append(distinct, dst...)
+	slices.Sort(distinct)
+	distinct = slices.Compact(distinct)
+	g := &graph{n: int64(len(distinct)), splits: map[string][]int64{"train": {5, 3}}}
+	for i := range src {
+		s, _ := slices.BinarySearch(distinct, src[i])
+		d, _ := slices.BinarySearch(distinct, dst[i])
+		g.src, g.dst = append(g.src, int64(s)), append(g.dst, int64(d))
+	}
+	for _, scale := range []int64{1, 1 << 40} {
+		far := make([]int64, len(src))
+		far2 := make([]int64, len(dst))
+		for i := range src {
+			far[i], far2[i] = src[i]*scale, dst[i]*scale
+		}
+		for name, tune := range map[string]tuning{"": {}, "no bitmap": {bitmapBytes: 64}, "runs": {bitmapBytes: 64, runBytes: 20 << 10}} {
+			t.Run(fmt.Sprint(scale, name), func(t *testing.T) {
+				o := g.options()
+				o.NumNodes, o.Edges, o.RankIDs, o.Memory = 0, edgesOf(far, far2), true, 64<<20
+				path, rep := buildIn(t, o, tune)
+				s := readStore(t, path)
+				if err := s.compare(g, OrderDegree); err != nil {
+					t.Error(err)
+				}
+				var want []int64
+				for _, v := range distinct {
+					want = append(want, v*scale)
+				}
+				if !slices.Equal(s.integers(layout.SectionIDs), want) || rep.IDs != IDsRank {
+					t.Errorf("the ids are not the distinct source ids")
+				}
+				onlyStore(t, path, "store")
+				whole(t, path)
+			})
+		}
+	}
+}
+
+func TestNumberOfNodes(t *testing.T) {
+	x := rowsOf("x", layout.Float32, words(make([]float32, 9)), 9, 1)
+	y := rowsOf("y", layout.Int32, words(make([]int32, 8)), 8)
+	edges := edgesOf([]int64{1, 4}, []int64{6, 4})
+	for _, c := range []struct {
+		name string
+		o    Options
+		want int64
+	}{
+		{"given", Options{NumNodes: 12}, 12},
+		{"rows of x", Options{Arrays: map[string]source.Rows{"x": x}}, 9},
+		{"rows of y", Options{Arrays: map[string]source.Rows{"y": y}}, 8},
+		{"largest id", Options{}, 7},
+		{"distinct ids", Options{IDs: IDsRank}, 3},
+		{"distinct ids and others", Options{IDs: IDsRank, NumNodes: 5}, 5},
+		{"dense although ranks are usual", Options{IDs: IDsDense, RankIDs: true}, 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Edges = edges
+			path, r := buildIn(t, c.o, tuning{})
+			if r.NumNodes != c.want {
+				t.Errorf("%d nodes, expected %d", r.NumNodes, c.want)
+			}
+			whole(t, path)
+		})
+	}
+}
+
+func TestLabels(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		name    string
+		rows    source.Rows
+		want    []int64
+		dtype   layout.DType
+		classes int64
+		note    string
+	}{
+		{"int32", rowsOf("y", layout.Int32, words([]int32{3, -1, 0}), 3), []int64{3, -1, 0}, layout.Int32, 4, ""},
+		{"uint8", rowsOf("y", layout.Uint8, []byte{200, 1, 0}, 3), []int64{200, 1, 0}, layout.Uint8, 201, ""},
+		{"bool", rowsOf("y", layout.Bool, []byte{1, 0, 0}, 3), []int64{1, 0, 0}, layout.Uint8, 2, "bool"},
+		{"column", rowsOf("y", layout.Int64, words([]int64{1, 2, 0}), 3, 1), []int64{1, 2, 0}, layout.Int64, 3, "(nodes, 1)"},
+		{"float64", rowsOf("y", layout.Float64, words([]float64{2, nan, -1}), 3), []int64{2, -1, -1}, layout.Int64, 3, "1 labels are NaN"},
+		{"float32", rowsOf("y", layout.Float32, words([]float32{2, 0, 1}), 3), []int64{2, 0, 1}, layout.Int64, 3, "float32"},
+		{"none labelled", rowsOf("y", layout.Int64, words([]int64{-1, -5, -1}), 3), []int64{-1, -5, -1}, layout.Int64, 0, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path, r := buildIn(t, Options{Edges: edgesOf(nil, nil), Order: OrderOriginal, Arrays: map[string]source.Rows{"y": c.rows}}, tuning{})
+			s := readStore(t, path)
+			if got := s.integers(layout.SectionY); !slices.Equal(got, c.want) || s.m.Section(layout.SectionY).Type() != c.dtype {
+				t.Errorf("labels %v of type %s", got, s.m.Section(layout.SectionY).DType)
+			}
+			if r.NumClasses != c.classes || !strings.Contains(fmt.Sprint(r.Notes), c.note) {
+				t.Errorf("%d classes, notes %q", r.NumClasses, r.Notes)
+			}
+			whole(t, path)
+		})
+	}
+}
+
+func TestSplits(t *testing.T) {
+	o := Options{Edges: edgesOf([]int64{0}, []int64{0}), NumNodes: 5, Splits: map[string]source.Rows{
+		"train": rowsOf("train", layout.Bool, []byte{1, 0, 2, 0, 1}, 5),
+		"val":   rowsOf("val", layout.Int32, words([]int32{4, 1, 4}), 3),
+		"none":  rowsOf("none", layout.Int64, nil, 0),
+	}}
+	path, r := buildIn(t, o, tuning{})
+	s := readStore(t, path)
+	for name, want := range map[string][]int64{"train": {0, 2, 4}, "val": {4, 1, 4}, "none": nil} {
+		if got := s.integers(layout.SplitPrefix + name); !slices.Equal(got, want) {
+			t.Errorf("%s is %v, expected %v", name, got, want)
+		}
+	}
+	if want := []string{`1 nodes of split "val" are in other splits too`}; !slices.Equal(r.Notes, want) {
+		t.Errorf("notes %q", r.Notes)
+	}
+	whole(t, path)
+}
+
+// A refused input is named with its place and class, and leaves nothing behind.
+func TestRefusals(t *testing.T) {
+	edges := edgesOf([]int64{0, 1, 2}, []int64{2, 1, 0})
+	arrays := func(name string, r source.Rows) Options {
+		return Options{Edges: edges, NumNodes: 3, Arrays: map[string]source.Rows{name: r}}
+	}
+	split := func(r source.Rows) Options {
+		return Options{Edges: edges, NumNodes: 3, Splits: map[string]source.Rows{"val": r}}
+	}
+	for _, c := range []struct {
+		name  string
+		o     Options
+		class string
+		want  string
+	}{
+		{"no edges", Options{}, "usage", "edges are missing"},
+		{"order", Options{Edges: edges, Order: "best"}, "usage", `order="best"`},
+		{"ids", Options{Edges: edges, IDs: "sparse"}, "usage", `ids="sparse"`},
+		{"block size", Options{Edges: edges, BlockSize: 5000}, "usage", "block_size=5000"},
+		{"nodes", Options{Edges: edges, NumNodes: 1 << 33}, "unsupported", "num_nodes"},
+		{"memory", Options{Edges: edges, Memory: 1 << 20}, "budget", "set memory to"},
+		{"memory for a block", Options{Edges: edges, Memory: 32 << 20, BlockSize: 64 << 20}, "budget", "set memory to"},
+		{"feature type", Options{Edges: edges, FeatureDType: layout.Int8}, "unsupported", "feature_dtype=int8"},
+		{"source record", Options{Edges: edges, SourceRecord: []byte("{")}, "usage", "JSON"},
+		{"id past the end", Options{Edges: edges, NumNodes: 2}, "input", "src[0]: edge 0 → 2"},
+		{"id past the last possible", Options{Edges: edgesOf([]int64{0, 1 << 33}, []int64{0, 1})}, "input", `ids="rank"`},
+		{"too many ranks", Options{Edges: edges, NumNodes: 2, IDs: IDsRank}, "input", "3 distinct ids for 2 nodes"},
+		{"rows of x", Options{Edges: edges, NumNodes: 4, Arrays: map[string]source.Rows{"x": rowsOf("x", layout.Float32, words(make([]float32, 3)), 3, 1)}}, "input", "3 rows for 4 nodes"},
+		{"flat x", arrays("x", rowsOf("x", layout.Float32, words(make([]float32, 3)), 3)), "input", "shape (nodes, features)"},
+		{"x of float64", arrays("x", rowsOf("x", layout.Float64, words(make([]float64, 3)), 3, 1)), "unsupported", "feature_dtype"},
+		{"x of int64", arrays("x", rowsOf("x", layout.Int64, words(make([]int64, 3)), 3, 1)), "unsupported", "int64"},
+		{"y of two columns", arrays("y", rowsOf("y", layout.Int64, words(make([]int64, 6)), 3, 2)), "unsupported", "one class label"},
+		{"y of fractions", arrays("y", rowsOf("y", layout.Float32, words([]float32{1, 2, 0.5}), 3)), "input", "y[2]: label 0.5"},
+		{"y too large", arrays("y", rowsOf("y", layout.Int64, words([]int64{0, 1 << 50, 0}), 3)), "input", "y[1]: label"},
+		{"y past int64", arrays("y", rowsOf("y", layout.Uint64, words([]uint64{0, 0, 1 << 63}), 3)), "input", "y[2]: label 9223372036854775808"},
+		{"name taken", arrays("original", rowsOf("a", layout.Int64, words(make([]int64, 3)), 3)), "usage", "is taken"},
+		{"name with a slash", arrays("a/b", rowsOf("a", layout.Int64, words(make([]int64, 3)), 3)), "usage", "a/b"},
+		{"split past the end", split(rowsOf("val", layout.Int64, words([]int64{0, 3}), 2)), "input", "val[1]: node 3"},
+		{"negative split", split(rowsOf("val", layout.Int64, words([]int64{0, -1}), 2)), "input", "val[1]: node -1"},
+		{"short mask", split(rowsOf("val", layout.Bool, []byte{1, 0}, 2)), "input", "mask of 2 values for 3 nodes"},
+		{"split of floats", split(rowsOf("val", layout.Float32, words([]float32{1}), 1)), "input", "float32"},
+		{"split of two columns", split(rowsOf("val", layout.Bool, make([]byte, 6), 3, 2)), "unsupported", "one mask"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "store")
+			_, err := Build(context.Background(), path, c.o)
+			var classed interface{ Class() string }
+			if !errors.As(err, &classed) || classed.Class() != c.class || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("err = %v (%T), expected class %q and %q", err, err, c.class, c.want)
+			}
+			onlyStore(t, path)
+		})
+	}
+}
+
+// changing is an input that differs from scan to scan.
+type changing struct {
+	source.Edges
+	scans [][2][]int64
+	n     *int
+}
+
+func (c changing) Scan(ctx context.Context, f func(src, dst []int64) error) error {
+	s := c.scans[min(*c.n, len(c.scans)-1)]
+	*c.n++
+	return f(slices.Clone(s[0]), slices.Clone(s[1]))
+}
+
+func TestInputThatChanges(t *testing.T) {
+	first := [2][]int64{{0, 1, 2, 3}, {0, 1, 2, 3}}
+	for name, second := range map[string][2][]int64{
+		"longer":        {{0, 1, 2, 3, 3}, {0, 1, 2, 3, 3}},
+		"shorter":       {{0, 1, 2}, {0, 1, 2}},
+		"other targets": {{0, 1, 2, 3}, {0, 0, 0, 3}},
+	} {
+		for _, tune := range []tuning{{}, {onScratch: true, sortBytes: 100, parts: 4}} {
+			path := filepath.Join(t.TempDir(), "store")
+			n := 0
+			e := changing{edgesOf(nil, nil), [][2][]int64{first, second}, &n}
+			_, err := build(context.Background(), path, Options{Edges: e, Order: OrderOriginal, NumNodes: 70_000}, tune)
+			var fault *source.Error
+			if name == "other targets" && err == nil {
+				whole(t, path) // the partitions' sizes may still agree
+				continue
+			}
+			if !errors.As(err, &fault) || !strings.Contains(err.Error(), "changed") {
+				t.Errorf("%s: err = %v", name, err)
+			}
+			onlyStore(t, path)
+		}
+	}
+}
+
+// Where the budget has no room for the tables of an order the nodes keep theirs, and
+// the report says how much memory would do.
+func TestOrderFallsBack(t *testing.T) {
+	n := int64(3_000_000)
+	o := Options{Edges: edgesOf([]int64{0, n - 1}, []int64{5, 6}), BlockSize: 4 << 10, Memory: 18 << 20}
+	for _, known := range []int64{0, n} {
+		o.NumNodes = known
+		path, r := buildIn(t, o, tuning{})
+		if r.Order != OrderOriginal || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "needs memory=") {
+			t.Fatalf("order %s, notes %q", r.Order, r.Notes)
+		}
+		var need int64
+		if _, err := fmt.Sscanf(r.Notes[0][strings.Index(r.Notes[0], "memory="):], "memory=%d,", &need); err != nil {
+			t.Fatal(err)
+		}
+		whole(t, path)
+		enough := o
+		enough.Memory = need
+		if _, r := buildIn(t, enough, tuning{}); r.Order != OrderDegree {
+			t.Errorf("order %s with the memory that was asked for; notes %q", r.Order, r.Notes)
+		}
+	}
+}
