@@ -1,0 +1,60 @@
+package goagnes
+
+import (
+	"context"
+
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/synthetic"
+)
+
+// GenerateOptions configure [Generate]. The zero value of each field is its
+// default.
+type GenerateOptions struct {
+	Kind         string  // "rmat" (power law) or "community" (labels that neighbours reveal), default community
+	NumNodes     int64   // needed
+	AvgDegree    float64 // edges a node, default 16
+	NumFeatures  int64   // default 64
+	NumClasses   int64   // default 16
+	FeatureDType string  // "float32" or "float16", default float32
+	Seed         uint64
+	Raw          string // directory for edge_index.npy, x.npy, y.npy and split_*.npy instead of a store, for Build
+
+	Order        string // of the store; this and all below as in BuildOptions
+	BlockSize    int64
+	Memory       int64
+	Scratch      string
+	ScratchLimit int64
+	NumThreads   int
+	Overwrite    bool
+	Progress     Progress
+}
+
+// Generate makes a graph and writes it as a store at path, with the splits
+// train (10 %), val (5 %) and test (10 %); or, where o.Raw names a directory,
+// as .npy files there, without a store: then the report is nil. The graph is a
+// pure function of the options down to Seed; see package
+// [github.com/goagnes/goagnes/layout/build/synthetic].
+func Generate(ctx context.Context, path string, o GenerateOptions) (*BuildReport, error) {
+	so := synthetic.Options{Kind: o.Kind, NumNodes: o.NumNodes, AvgDegree: o.AvgDegree, NumFeatures: o.NumFeatures, NumClasses: o.NumClasses, Seed: o.Seed}
+	if so.Kind == "" {
+		so.Kind = synthetic.Community
+	}
+	if o.FeatureDType != "" {
+		d, err := layout.ParseDType(o.FeatureDType)
+		if err != nil || d != layout.Float32 && d != layout.Float16 {
+			return nil, &UnsupportedError{"feature_dtype", o.FeatureDType, `"float32" and "float16" are`}
+		}
+		so.FeatureDType = d
+	}
+	d, err := synthetic.New(so)
+	if err != nil {
+		return nil, err
+	}
+	if o.Raw != "" {
+		return nil, synthetic.WriteRaw(ctx, d, o.Raw)
+	}
+	return buildStore(ctx, path, "generate", d, BuildOptions{
+		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory, Scratch: o.Scratch, ScratchLimit: o.ScratchLimit,
+		NumThreads: o.NumThreads, Overwrite: o.Overwrite, Progress: o.Progress,
+	})
+}
