@@ -193,9 +193,6 @@ func (n *Network) normalize() {
 		for t, v := range buf.self {
 			buf.selfInput[t] = v * scale[t]
 		}
-	} else {
-		copy(buf.normInput, buf.norm)
-		copy(buf.selfInput, buf.self)
 	}
 }
 

@@ -15,7 +15,9 @@
 //
 // # Limits
 //
-// Node classification with one label a node; float32 and float16 features.
+// Node classification with one label a node. Features of
+// float32 and float16 are read in place; other types are widened to float32, a
+// minibatch at a time.
 // Cancelling the context ends a run within 200 ms plus the time the Source takes
 // to notice.
 package train

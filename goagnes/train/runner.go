@@ -60,29 +60,41 @@ func (r *runner) each(ctx context.Context, split string, pass Pass, wait *float6
 
 // forward computes the logits of b's seeds.
 func (r *runner) forward(b *Batch, mode nn.Mode) (kernels.Matrix, error) {
-	in, err := b.network()
-	if err != nil {
-		return kernels.Matrix{}, err
+	in := nn.Batch{NodesPerHop: b.NodesPerHop, Ptr: b.Ptr, Src: b.Src, Degree: b.Degree}
+	rows, wide := b.numNodes(), 0
+	if direct(b.XDType) {
+		in.X = b.features()
+	} else {
+		wide = rows * b.Dim
+		in.X = kernels.Input{Rows: rows, Cols: b.Dim, Stride: b.Dim} // its elements follow
 	}
 	bytes, err := r.network.ArenaBytes(in, mode.Train)
 	if err != nil {
 		return kernels.Matrix{}, err
 	}
-	need, scales := int(bytes/4), 0
+	scales, pass := 0, int(bytes/4)
 	if r.normalize {
-		scales = in.X.Rows
+		scales = rows
 	}
-	if err := r.reserve(need + scales); err != nil {
+	if err := r.reserve(pass + wide + scales); err != nil {
 		return kernels.Matrix{}, err
 	}
-	if r.normalize {
-		in.X.Scale = r.arena[need : need+scales]
-		r.engine.RowSums(in.X.Scale, in.X)
-		for i, sum := range in.X.Scale {
-			in.X.Scale[i] = 1 / max(sum, 1)
+	rest := r.arena[pass:]
+	if wide > 0 {
+		in.X.F32, rest = rest[:wide], rest[wide:]
+		if err := widen(in.X.F32, b); err != nil {
+			return kernels.Matrix{}, err
 		}
 	}
-	r.network.SetArena(r.arena[:need])
+	if r.normalize {
+		scale := rest[:scales]
+		r.engine.RowSums(scale, in.X)
+		for i, sum := range scale {
+			scale[i] = 1 / max(sum, 1)
+		}
+		in.X.Scale = scale
+	}
+	r.network.SetArena(r.arena[:pass])
 	return r.network.Forward(in, mode)
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"unsafe"
 
-	"github.com/goagnes/goagnes/goagnes/nn"
 	"github.com/goagnes/goagnes/kernels"
 	"github.com/goagnes/goagnes/layout"
 )
@@ -94,16 +93,17 @@ func (e *LabelError) Error() string {
 // Class returns "input".
 func (e *LabelError) Class() string { return "input" }
 
-// features views X as an operand.
-func (b *Batch) features() (kernels.Input, error) {
-	size := b.XDType.Size()
-	in := kernels.Input{Cols: b.Dim}
-	for _, n := range b.NodesPerHop {
-		in.Rows += n
+// numNodes is the number of nodes, which is that of feature rows.
+func (b *Batch) numNodes() (n int) {
+	for _, hop := range b.NodesPerHop {
+		n += hop
 	}
-	if b.XDType != layout.Float32 && b.XDType != layout.Float16 {
-		return in, &UnsupportedError{fmt.Sprintf("features are %v; the trainer reads float32 and float16, so build the store with feature_dtype float32", b.XDType)}
-	}
+	return n
+}
+
+// features views X, which must be of a type kernels read, as an operand.
+func (b *Batch) features() kernels.Input {
+	size, in := b.XDType.Size(), kernels.Input{Rows: b.numNodes(), Cols: b.Dim}
 	p := unsafe.Pointer(unsafe.SliceData(b.X))
 	if b.RowBytes%size != 0 || uintptr(p)%uintptr(size) != 0 {
 		panic(fmt.Sprintf("train: features of %d bytes at %p, rows of %d bytes", size, p, b.RowBytes))
@@ -114,7 +114,7 @@ func (b *Batch) features() (kernels.Input, error) {
 	} else {
 		in.F32 = unsafe.Slice((*float32)(p), len(b.X)/size)
 	}
-	return in, nil
+	return in
 }
 
 // check refuses labels outside the classes and returns how many seeds have one.
@@ -135,10 +135,4 @@ func (b *Batch) check(classes int) (labelled int, err error) {
 		}
 	}
 	return labelled, nil
-}
-
-// network views b as the network reads it.
-func (b *Batch) network() (nn.Batch, error) {
-	x, err := b.features()
-	return nn.Batch{NodesPerHop: b.NodesPerHop, X: x, Ptr: b.Ptr, Src: b.Src, Degree: b.Degree}, err
 }

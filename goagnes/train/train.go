@@ -101,7 +101,7 @@ func Train(ctx context.Context, src Source, shape Shape, o Options) (*Report, *M
 // prepare takes the memory of model and optimiser.
 func (t *trainer) prepare(src Source, engine *kernels.Engine, config nn.Config) error {
 	var values []float32
-	for _, to := range []*[]float32{&values, &t.gradient, &t.first, &t.second, &t.best} {
+	for _, to := range [modelArrays]*[]float32{&values, &t.gradient, &t.first, &t.second, &t.best} {
 		f, err := t.memory.take(config.NumParameters())
 		if err != nil {
 			return err

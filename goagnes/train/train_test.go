@@ -5,6 +5,7 @@ package train_test
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"math"
@@ -156,7 +157,7 @@ func TestPatience(t *testing.T) {
 	o.Epochs, o.Patience = 100, 3
 	r, _ := must(t, &memorySource{graph: g}, o)
 	if len(r.Epochs) == 100 {
-		t.Skip("validation loss kept falling")
+		t.Fatal("never stopped")
 	}
 	if last := r.Epochs[len(r.Epochs)-1].Epoch; last != r.BestEpoch+3 {
 		t.Errorf("best epoch %d, last %d, patience 3", r.BestEpoch, last)
@@ -206,6 +207,12 @@ func TestAllocator(t *testing.T) {
 	used := int(r.ModelBytes+r.PeakActivationBytes) / 4
 	if roomy.out != 0 || roomy.peak < used || roomy.peak > used+used/8+16 {
 		t.Errorf("%d floats still out, at most %d, %d reported", roomy.out, roomy.peak, used)
+	}
+	settings := r.Options
+	bound := nn.Bound{NodesPerHop: []int{64, 256, 768}, EdgesPerHop: []int{256, 768}}
+	whole := nn.Bound{NodesPerHop: []int{64, 600, 600}, EdgesPerHop: []int{600 * 6, 600 * 6}}
+	if planned := settings.MemoryBytes(shape, bound, whole); planned < int64(used)*4 {
+		t.Errorf("planned %d bytes, used %d", planned, used*4)
 	}
 	// The reported sum is enough, and one float less is refused.
 	tight := &budget{limit: used}
@@ -264,6 +271,79 @@ func TestHalfFeatures(t *testing.T) {
 		if full.WeightsSHA256 != half.WeightsSHA256 {
 			t.Errorf("normalised %v: float16 of the same values gives other weights", normalize)
 		}
+	}
+}
+
+// converted gives the same features as another type that holds them exactly.
+type converted struct {
+	*memorySource
+	to layout.DType
+}
+
+func (c converted) Open(ctx context.Context, split string, p train.Pass) (train.Stream, error) {
+	s, err := c.memorySource.Open(ctx, split, p)
+	return convertedStream{s, c.to}, err
+}
+
+type convertedStream struct {
+	train.Stream
+	to layout.DType
+}
+
+func (c convertedStream) Next(ctx context.Context) (*train.Batch, error) {
+	b, err := c.Stream.Next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	x := unsafe.Slice((*float32)(unsafe.Pointer(&b.X[0])), len(b.X)/4)
+	const pad = 3 // bytes between rows
+	b.X, b.RowBytes = nil, b.Dim*max(c.to.Size(), 1)+pad
+	for i, v := range x {
+		le := binary.LittleEndian
+		switch c.to {
+		case layout.BFloat16:
+			b.X = le.AppendUint16(b.X, uint16(math.Float32bits(v)>>16))
+		case layout.Float64:
+			b.X = le.AppendUint64(b.X, math.Float64bits(float64(v)))
+		case layout.Int64, layout.Uint64:
+			b.X = le.AppendUint64(b.X, uint64(int64(v)))
+		case layout.Int32, layout.Uint32:
+			b.X = le.AppendUint32(b.X, uint32(int32(v)))
+		case layout.Int16, layout.Uint16:
+			b.X = le.AppendUint16(b.X, uint16(int16(v)))
+		default:
+			b.X = append(b.X, byte(int8(v)))
+		}
+		if i%b.Dim == b.Dim-1 {
+			b.X = append(b.X, make([]byte, pad)...)
+		}
+	}
+	b.XDType = c.to
+	return b, nil
+}
+
+func TestFeatureTypes(t *testing.T) {
+	for d := layout.BFloat16; d.Valid(); d++ {
+		g := community(300, 3, 8, 0)
+		for i := range g.x {
+			switch v := i % 5; {
+			case d == layout.Bool:
+			case d >= layout.Uint8:
+				g.x[i] += float32(v)
+			default:
+				g.x[i] += float32(v - 2)
+			}
+		}
+		want, _ := must(t, &memorySource{graph: g}, small())
+		got, _ := must(t, converted{&memorySource{graph: g}, d}, small())
+		if got.WeightsSHA256 != want.WeightsSHA256 {
+			t.Errorf("%v features give other weights than the same in float32", d)
+		}
+	}
+	var e *train.UnsupportedError
+	_, _, err := train.Train(context.Background(), converted{&memorySource{graph: community(300, 3, 8, 0)}, 0}, shape, small())
+	if !errors.As(err, &e) || e.Class() != "unsupported" {
+		t.Errorf("undefined type: %v", err)
 	}
 }
 
@@ -327,13 +407,15 @@ func (h heavy) Open(context.Context, string, train.Pass) (train.Stream, error) {
 func (h heavy) Close() error                                                   { return nil }
 func (h heavy) Next(ctx context.Context) (*train.Batch, error)                 { return h.b, ctx.Err() }
 
-// Cancelling ends a run within 200 ms, in the middle of a kernel.
+// Cancelling ends a run in the middle of a kernel.
 func TestCancel(t *testing.T) {
 	const rows, dim = 40000, 256
 	x := make([]float32, rows*dim)
 	b := &train.Batch{NumSeeds: rows, NodesPerHop: []int{rows}, X: unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), len(x)*4),
 		XDType: layout.Float32, Dim: dim, RowBytes: 4 * dim, Labels: make([]int64, rows)}
-	o := train.Options{Model: nn.MLP, Layers: 3, Hidden: 1024, Backend: "portable", Threads: 1}
+	// A step takes several seconds, so that a second tells a kernel that was
+	// stopped from one that was not, on a shared machine too.
+	o := train.Options{Model: nn.MLP, Layers: 4, Hidden: 1024, Threads: 1}
 	for _, after := range []time.Duration{0, 50 * time.Millisecond, 400 * time.Millisecond} {
 		ctx, cancel := context.WithCancel(context.Background())
 		var at time.Time
@@ -345,7 +427,7 @@ func TestCancel(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("%v, want context.Canceled", err)
 		}
-		if d := time.Since(at); d > 400*time.Millisecond { // twice the promise: machines are shared
+		if d := time.Since(at); d > time.Second {
 			t.Errorf("cancelled after %v, it took %v to end", after, d)
 		}
 	}
