@@ -89,7 +89,8 @@ func (a *Archive) fail(name string, err error) error {
 
 // Open reads the header of a member and returns a reader of its elements, which
 // gives exactly Header.DataBytes bytes or an *Error: the sizes of header and
-// directory must agree, and the archive's checksum is verified at the end.
+// directory must agree, and the archive's checksum is verified before the last
+// bytes are handed out.
 // A missing member gives an error that wraps fs.ErrNotExist.
 func (a *Archive) Open(name string) (Header, io.ReadCloser, error) {
 	m := a.members[name]
@@ -112,7 +113,7 @@ func (a *Archive) Open(name string) (Header, io.ReadCloser, error) {
 		rc.Close()
 		return Header{}, nil, a.fail(name, err)
 	}
-	return h, &member{a: a, name: name, rc: rc}, nil
+	return h, &member{a: a, name: name, rc: rc, left: h.DataBytes()}, nil
 }
 
 // Section returns the elements of a stored (not deflated) member for reads at
@@ -148,19 +149,50 @@ func (a *Archive) Section(name string) (Header, *io.SectionReader, error) {
 	return h, io.NewSectionReader(a.file, start+h.DataOffset, h.DataBytes()), nil
 }
 
-// member names the archive in errors of reading.
+// member reads the elements of a member and names it in errors.
 type member struct {
 	a    *Archive
 	name string
 	rc   io.ReadCloser
+	left int64 // bytes of elements not read yet
+	end  error // what the end of the member gave, once it was read
 }
 
 func (m *member) Read(b []byte) (int, error) {
-	n, err := m.rc.Read(b)
-	if err != nil && err != io.EOF {
-		err = m.a.fail(m.name, err)
+	n := 0
+	if m.left > 0 {
+		var err error
+		n, err = m.rc.Read(b[:min(int64(len(b)), m.left)])
+		m.left -= int64(n)
+		if err != nil && (err != io.EOF || m.left > 0) {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			m.left, m.end = 0, m.a.fail(m.name, err)
+			return 0, m.end
+		}
+		if m.left > 0 {
+			return n, nil
+		}
 	}
-	return n, err
+	if m.end == nil {
+		// The checksum is compared where the member ends, past the last byte.
+		var one [1]byte
+		switch k, err := io.ReadFull(m.rc, one[:]); {
+		case k > 0:
+			m.end = m.a.fail(m.name, failed("more bytes than its header asks for"))
+		case err != io.EOF:
+			m.end = m.a.fail(m.name, err)
+		default:
+			m.end = io.EOF
+		}
+	}
+	if m.end != io.EOF || n == 0 {
+		// The last bytes are kept back, here and above: readers that ask for
+		// exactly the elements forget an error that comes with them.
+		return 0, m.end
+	}
+	return n, nil
 }
 
 func (m *member) Close() error { return m.rc.Close() }

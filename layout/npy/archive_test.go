@@ -190,8 +190,11 @@ func TestArchiveRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if _, err := io.ReadFull(r, make([]byte, 3)); !errors.Is(err, zip.ErrChecksum) {
+			t.Errorf("exactly the elements: got %v", err)
+		}
 		if _, err := io.ReadAll(r); !errors.Is(err, zip.ErrChecksum) {
-			t.Errorf("got %v", err)
+			t.Errorf("once more: got %v", err)
 		}
 	})
 }

@@ -135,6 +135,9 @@ func TestEdgeIndexForms(t *testing.T) {
 	}
 	for _, edges := range [][]pair{want, want[:1], want[:3], {}} {
 		for _, d := range []layout.DType{layout.Int32, layout.Uint32, layout.Int64, layout.Uint64} {
+			if len(edges) > ChunkEdges && (d == layout.Uint32 || d == layout.Uint64) {
+				continue // several chunks of signed ids are enough
+			}
 			for form := range 8 {
 				pairs, big, fortran := form&1 != 0, form&2 != 0, form&4 != 0
 				g := edgeGrid(edges, pairs)
@@ -256,6 +259,9 @@ func TestRowForms(t *testing.T) {
 			g.values = append(g.values, r.Int64N(100))
 		}
 		for _, d := range []layout.DType{layout.Uint8, layout.Int16, layout.Float32, layout.Float64} {
+			if shape[0] > 1000 && d != layout.Float32 {
+				continue // several chunks of one type are enough
+			}
 			want := g.bytes(d, false, false)
 			for form := range 4 {
 				big, fortran := form&1 != 0, form&2 != 0

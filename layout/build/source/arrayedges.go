@@ -45,7 +45,7 @@ func (e *arrayEdges) Scan(ctx context.Context, f func(src, dst []int64) error) e
 	defer o.Close()
 	h := e.in.header
 	size := int64(h.DType.Size())
-	first, err := o.stream(0)
+	first, err := o.stream(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (e *arrayEdges) Scan(ctx context.Context, f func(src, dst []int64) error) e
 	if !e.pairs {
 		// A deflated member is inflated twice rather than spilled: it needs no
 		// space, and inflating is not the slowest part of a build.
-		if second, err = o.stream(e.count * size); err != nil {
+		if second, err = o.stream(ctx, e.count*size); err != nil {
 			return err
 		}
 	}

@@ -62,12 +62,12 @@ func (r *arrayRows) Scan(ctx context.Context, f func(first int64, rows []byte) e
 	defer o.Close()
 	per := rowsPerChunk(r.rowBytes)
 	if r.columns {
-		if err := o.spill(r.scratch); err != nil {
+		if err := o.spill(ctx, r.scratch); err != nil {
 			return err
 		}
 		return r.scanColumns(ctx, o, per, f)
 	}
-	s, err := o.stream(0)
+	s, err := o.stream(ctx, 0)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,9 @@ func (r *int64Rows) Scan(ctx context.Context, f func(first int64, rows []byte) e
 	return r.Rows.Scan(ctx, func(first int64, rows []byte) error {
 		// Narrow elements widen past a chunk: hand them on in parts.
 		for len(rows) > 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			n := min(len(rows)/size, ChunkBytes/8)
 			if err := r.convert(out[:8*n], rows[:size*n], first); err != nil {
 				return err

@@ -64,7 +64,7 @@ func (c *csrRows) Scan(ctx context.Context, f func(first int64, rows []byte) err
 			return err
 		}
 		defer o.Close()
-		r, err := o.stream(0)
+		r, err := o.stream(ctx, 0)
 		if err != nil {
 			return err
 		}

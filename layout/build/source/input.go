@@ -5,6 +5,7 @@ package source
 // where their element order needs positions.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -122,10 +123,13 @@ func named(err error, path string) error {
 	return err
 }
 
-// stream returns a reader of the elements from byte skip on.
-func (o *opened) stream(skip int64) (io.Reader, error) {
+// stream returns a reader of the elements from byte skip on. Skipping may take
+// long in a deflated member, and ends with the context.
+func (o *opened) stream(ctx context.Context, skip int64) (io.Reader, error) {
 	total := o.in.header.DataBytes()
-	if o.at != nil {
+	// A stored member is read through the archive where that costs nothing, because
+	// its checksum is verified there.
+	if o.at != nil && (o.archive == nil || skip > 0) {
 		return io.NewSectionReader(o.at, skip, total-skip), nil
 	}
 	_, rc, err := o.archive.Open(o.in.member)
@@ -133,7 +137,7 @@ func (o *opened) stream(skip int64) (io.Reader, error) {
 		return nil, err
 	}
 	o.closers = append(o.closers, rc)
-	if _, err := io.CopyN(io.Discard, rc, skip); err != nil {
+	if _, err := io.CopyN(io.Discard, contextReader{ctx, rc}, skip); err != nil {
 		return nil, o.fail(err)
 	}
 	return rc, nil
@@ -141,7 +145,7 @@ func (o *opened) stream(skip int64) (io.Reader, error) {
 
 // spill makes a streamed array readable at any position, through a scratch file
 // in dir that is gone as soon as the scan ends, however it ends.
-func (o *opened) spill(dir string) error {
+func (o *opened) spill(ctx context.Context, dir string) error {
 	if o.at != nil {
 		return nil
 	}
@@ -154,21 +158,37 @@ func (o *opened) spill(dir string) error {
 	if err := os.Remove(f.Name()); err != nil {
 		return causeError(o.in.name(), "needs a scratch file", err)
 	}
-	r, err := o.stream(0)
+	r, err := o.stream(ctx, 0)
 	if err != nil {
 		return err
 	}
-	if _, err := io.CopyN(f, r, o.in.header.DataBytes()); err != nil {
+	if _, err := io.CopyN(f, contextReader{ctx, r}, o.in.header.DataBytes()); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		return causeError(o.in.name(), "cannot be spilled to a scratch file", err)
 	}
 	o.at = f
 	return nil
 }
 
+// contextReader ends a long copy with its context.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(b)
+}
+
 // fail names the array in an error of reading.
 func (o *opened) fail(err error) error {
 	var e *npy.Error
-	if errors.As(err, &e) {
+	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -90,7 +90,7 @@ func openNPZ(ctx context.Context, path string, o Options) (*Dataset, error) {
 	if name == "edges" {
 		d.note("%s: edges are taken as they are listed; this kind of archive lists each undirected edge once, so build with undirected edges", path)
 	}
-	if err := m.features(d, o); err != nil {
+	if err := m.features(ctx, d, o); err != nil {
 		return nil, err
 	}
 	if name := m.find(yMembers...); name != "" {
@@ -136,7 +136,7 @@ func (m *members) rows(name string, o Options) (Rows, error) {
 }
 
 // features adds x, dense or as a compressed sparse row matrix.
-func (m *members) features(d *Dataset, o Options) error {
+func (m *members) features(ctx context.Context, d *Dataset, o Options) error {
 	if name := m.find(xMembers...); name != "" {
 		rows, err := m.rows(name, o)
 		if err != nil {
@@ -157,7 +157,7 @@ func (m *members) features(d *Dataset, o Options) error {
 			return err
 		}
 	}
-	shape, err := smallIDs(in[3], 2)
+	shape, err := smallIDs(ctx, in[3], 2)
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (m *members) features(d *Dataset, o Options) error {
 }
 
 // smallIDs reads all of a short array of n ids.
-func smallIDs(in *input, n int64) ([]int64, error) {
+func smallIDs(ctx context.Context, in *input, n int64) ([]int64, error) {
 	h := in.header
 	if err := checkIDType(in.name(), h.DType); err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func smallIDs(in *input, n int64) ([]int64, error) {
 		return nil, err
 	}
 	defer o.Close()
-	r, err := o.stream(0)
+	r, err := o.stream(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -214,6 +214,9 @@ func (r *maskRow) Scan(ctx context.Context, f func(first int64, rows []byte) err
 		}
 		row := rows[at : at+size]
 		for i := int64(0); i < size; i += ChunkBytes {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			if err := f(i, row[i:min(i+ChunkBytes, size)]); err != nil {
 				return err
 			}

@@ -165,7 +165,7 @@ func openSNAP(_ context.Context, path string, _ Options) (*Dataset, error) {
 	return d, nil
 }
 
-func openNPY(_ context.Context, path string, o Options) (*Dataset, error) {
+func openNPY(ctx context.Context, path string, o Options) (*Dataset, error) {
 	d := newDataset("npy")
 	st, err := os.Stat(path)
 	if err != nil {
@@ -191,7 +191,7 @@ func openNPY(_ context.Context, path string, o Options) (*Dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := smallIDs(in, 1)
+		n, err := smallIDs(ctx, in, 1)
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func (t *textEdges) Scan(ctx context.Context, f func(src, dst []int64) error) er
 		return err
 	}
 	defer r.Close()
-	s := textScan{file: t.path, f: f, src: make([]int64, ChunkEdges), dst: make([]int64, ChunkEdges)}
+	s := textScan{ctx: ctx, file: t.path, f: f, src: make([]int64, ChunkEdges), dst: make([]int64, ChunkEdges)}
 	buf := make([]byte, 2*textBuffer+1)
 	have := 0 // bytes of an unfinished line at the start of buf
 	for first := true; ; {
@@ -121,6 +121,7 @@ func readSome(r io.Reader, b []byte) (int, error) {
 
 // textScan collects the edges of lines and hands them on in chunks.
 type textScan struct {
+	ctx      context.Context
 	file     string
 	f        func(src, dst []int64) error
 	src, dst []int64
@@ -129,8 +130,8 @@ type textScan struct {
 }
 
 func (s *textScan) flush() error {
-	if s.n == 0 {
-		return nil
+	if err := s.ctx.Err(); err != nil || s.n == 0 {
+		return err
 	}
 	n := s.n
 	s.n = 0

@@ -237,7 +237,7 @@ func FuzzText(f *testing.F) {
 			}
 		}
 		var got []pair
-		s := textScan{file: "f", src: make([]int64, 3), dst: make([]int64, 3), f: func(src, dst []int64) error {
+		s := textScan{ctx: context.Background(), file: "f", src: make([]int64, 3), dst: make([]int64, 3), f: func(src, dst []int64) error {
 			for i := range src {
 				got = append(got, pair{src[i], dst[i]})
 			}
