@@ -28,8 +28,8 @@ var layers = map[string][]string{
 	"goagnes/train":          {"layout", "layout/npy", "kernels", "goagnes/nn"},
 	"goagnes": {"layout", "layout/npy", "layout/build", "layout/build/source", "layout/build/synthetic", "kernels",
 		"goagnes/storage", "goagnes/memory", "goagnes/operation", "goagnes/nn", "goagnes/train"},
-	"capi":        {"layout", "goagnes/memory", "goagnes"},
-	"goagnes/cmd": {"goagnes"},
+	"capi":        {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
+	"goagnes/cmd": {"layout", "layout/npy", "goagnes"},
 	"tests":       {},
 }
 

@@ -9,9 +9,13 @@ import (
 
 // commands are the verbs in the order of the help text.
 var commands = []command{
+	generateCommand,
 	buildCommand,
 	importCommand,
 	infoCommand,
+	verifyCommand,
+	trainCommand,
+	predictCommand,
 	benchCommand,
 }
 

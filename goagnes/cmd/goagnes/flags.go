@@ -107,7 +107,8 @@ func flagSet(verb string) *flag.FlagSet {
 }
 
 // parse reads flags and positions in any order and checks how many positions
-// there are. After "--" everything is a position.
+// there are; one named in brackets may be left out. After "--" everything is a
+// position.
 func parse(set *flag.FlagSet, args, positions []string) ([]string, error) {
 	var found []string
 	for {
@@ -127,7 +128,7 @@ func parse(set *flag.FlagSet, args, positions []string) ([]string, error) {
 		}
 		found, args = append(found, rest[0]), rest[1:]
 	}
-	if len(found) < len(positions) {
+	if len(found) < len(positions) && positions[len(found)][0] != '[' {
 		return nil, usagef("%s: %s is missing (see goagnes help %s)", set.Name(), positions[len(found)], set.Name())
 	}
 	if len(found) > len(positions) {

@@ -12,7 +12,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/npy"
@@ -149,6 +151,54 @@ func TestBuildInfoVerify(t *testing.T) {
 	if got := invoke(t, folder, "info", "ring"); !strings.Contains(got.stdout, "nodes") || !strings.Contains(got.stdout, "train 30") {
 		t.Errorf("info as text:\n%s", got.stdout)
 	}
+	if findings := succeed(t, folder, "verify", "ring")["findings"]; fmt.Sprint(findings) != "[]" {
+		t.Errorf("verify of a sound store: findings %v", findings)
+	}
+	if got := invoke(t, folder, "verify", "ring"); got.status != 0 || !strings.Contains(got.stdout, "no damage") {
+		t.Errorf("verify as text: status %d\n%s", got.status, got.stdout)
+	}
+}
+
+func TestVerifyFindsDamage(t *testing.T) {
+	folder := ringStore(t)
+	path := filepath.Join(folder, "ring", storeFile(t, filepath.Join(folder, "ring"), "node.x"))
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[100] ^= 4
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := invoke(t, folder, "verify", "ring", "--json")
+	if got.status != exitRefused {
+		t.Errorf("verify of a damaged store: status %d, want %d", got.status, exitRefused)
+	}
+	var report struct {
+		Findings []struct {
+			File string `json:"file"`
+		} `json:"findings"`
+	}
+	if err := json.Unmarshal([]byte(got.stdout), &report); err != nil || len(report.Findings) == 0 {
+		t.Fatalf("verify printed no findings: %v\n%s", err, got.stdout)
+	}
+	if report.Findings[0].File != filepath.Base(path) {
+		t.Errorf("verify names %q, the flipped bit is in %q", report.Findings[0].File, filepath.Base(path))
+	}
+}
+
+// storeFile returns the name of the file that holds a section.
+func storeFile(t *testing.T, store, section string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(store, layout.ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := layout.DecodeManifest(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifest.Section(section).File
 }
 
 func TestImportText(t *testing.T) {
@@ -159,6 +209,19 @@ func TestImportText(t *testing.T) {
 	report := succeed(t, folder, "import", "s", "list.txt")
 	if report["num_nodes"] != 3.0 || report["num_edges"] != 3.0 {
 		t.Errorf("import: %v nodes, %v edges", report["num_nodes"], report["num_edges"])
+	}
+}
+
+// TestGenerate makes the same graph as a store and as files, and builds the files.
+func TestGenerate(t *testing.T) {
+	folder := t.TempDir()
+	graph := []string{"--kind", "community", "--num-nodes", "3000", "--avg-degree", "6", "--num-features", "8", "--num-classes", "4", "--seed", "5"}
+	direct := succeed(t, folder, append([]string{"generate", "direct"}, graph...)...)
+	succeed(t, folder, append([]string{"generate", "--raw", "raw"}, graph...)...)
+	built := succeed(t, folder, "build", "built", "--edge-index", "raw/edge_index.npy", "--x", "raw/x.npy", "--y", "raw/y.npy",
+		"--split", "train=raw/split_train.npy", "--split", "val=raw/split_val.npy", "--split", "test=raw/split_test.npy")
+	if direct["build_id"] != built["build_id"] || direct["num_nodes"] != 3000.0 {
+		t.Errorf("generated as a store: %v nodes, build %v; by files: build %v", direct["num_nodes"], direct["build_id"], built["build_id"])
 	}
 }
 
@@ -184,6 +247,53 @@ func TestBenchPrepare(t *testing.T) {
 	}
 }
 
+func TestTrainPredict(t *testing.T) {
+	folder := ringStore(t)
+	train := func(args ...string) map[string]any {
+		return succeed(t, folder, append([]string{"train", "ring", "--layers", "2", "--hidden", "8", "--epochs", "30", "--batch-size", "10",
+			"--num-neighbors", "3,3", "--lr", "0.05", "--dropout", "0", "--memory", "64MiB", "--seed", "3"}, args...)...)
+	}
+	report := train("--save", "model.npz")
+	if n := len(report["epochs"].([]any)); n != 30 {
+		t.Errorf("%d epochs", n)
+	}
+	accuracy := report["test_accuracy"].(float64)
+	if accuracy < 0.9 { // a node's class is in its features
+		t.Errorf("test accuracy %v", accuracy)
+	}
+	if again := train("--num-threads", "1", "--hyperbatch-size", "1"); again["weights_sha256"] != report["weights_sha256"] {
+		t.Error("the same seed gave other weights under other settings of the engine")
+	}
+	got := succeed(t, folder, "predict", "ring", "--model", "model.npz", "--out", "predictions.npy")
+	if got["nodes"] != 15.0 || got["accuracy"] != accuracy {
+		t.Errorf("predict: %v nodes, accuracy %v; train said %v", got["nodes"], got["accuracy"], accuracy)
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "predictions.npy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := npy.ReadHeader(bytes.NewReader(data))
+	if err != nil || fmt.Sprint(header.Shape) != "[15 2]" || header.DType != layout.Int64 {
+		t.Fatalf("predictions: %+v, %v", header, err)
+	}
+	rows := make([]int64, 30)
+	if err := binary.Read(bytes.NewReader(data[header.DataOffset:]), binary.LittleEndian, rows); err != nil {
+		t.Fatal(err)
+	}
+	right := 0
+	for i := 0; i < len(rows); i += 2 {
+		if rows[i]%4 != 3 {
+			t.Errorf("row %d is of node %d, which is not in the split test", i/2, rows[i])
+		}
+		if rows[i+1] == rows[i]%3 {
+			right++
+		}
+	}
+	if float64(right)/15 != accuracy {
+		t.Errorf("%d of 15 predictions are right, the accuracy reported is %v", right, accuracy)
+	}
+}
+
 func TestStatusAndErrorLine(t *testing.T) {
 	folder := ringStore(t)
 	writeNpy(t, filepath.Join(folder, "short.npy"), layout.Float32, []int64{3, 2}, make([]float32, 6))
@@ -204,7 +314,7 @@ func TestStatusAndErrorLine(t *testing.T) {
 		"unknown flag":         {"info ring --colour", exitUsage, []string{"-colour", "help info"}},
 		"missing store":        {"info", exitUsage, []string{"STORE is missing"}},
 		"one too many":         {"info ring more", exitUsage, []string{`"more"`}},
-		"bad size":             {"bench prepare ring --memory 3XB", exitUsage, []string{"512MiB"}},
+		"bad size":             {"verify ring --memory 3XB", exitUsage, []string{"512MiB"}},
 		"missing edges":        {"build new", exitUsage, []string{"--edge-index"}},
 		"unsupported mode":     {"bench prepare ring --mode fast", exitUsage, []string{"mode=fast"}},
 		"bad fanout":           {"bench prepare ring --num-neighbors -2", exitUsage, []string{"num_neighbors"}},
@@ -216,6 +326,13 @@ func TestStatusAndErrorLine(t *testing.T) {
 		"budget too small":     {"bench prepare ring --memory 100KiB", exitRefused, []string{"memory"}},
 		"store already there":  {"build ring --edge-index edge_index.npy", exitUsage, []string{"ring", "overwrite"}},
 		"missing input file":   {"build new --edge-index gone.npy", exitRefused, []string{"gone.npy"}},
+		"nothing to generate":  {"generate --num-nodes 10", exitUsage, []string{"STORE", "--raw"}},
+		"too much to generate": {"generate new --raw raw --num-nodes 10", exitUsage, []string{"not both"}},
+		"unknown kind":         {"generate new --num-nodes 10 --kind grid", exitUsage, []string{"rmat"}},
+		"no model file":        {"predict ring", exitUsage, []string{"--model"}},
+		"bad model file":       {"predict ring --model bad.txt", exitRefused, []string{"bad.txt"}},
+		"unknown model":        {"train ring --model gat", exitUsage, []string{"gat", "sage"}},
+		"hops and layers":      {"train ring --num-neighbors 3,3", exitUsage, []string{"num_neighbors"}},
 		"unsupported compress": {"build new --edge-index edge_index.npy --compression lz4", exitUsage, []string{"compression=lz4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,5 +387,40 @@ func TestHelp(t *testing.T) {
 	}
 	if got := invoke(t, folder, "--version"); got.stdout != "goagnes 1.2.3-test\n" {
 		t.Errorf("version: %q", got.stdout)
+	}
+}
+
+// TestInterrupt sends the signal of Ctrl-C to a long run.
+func TestInterrupt(t *testing.T) {
+	folder := t.TempDir()
+	cmd := exec.Command(program, "generate", "big", "--kind", "rmat", "--num-nodes", "1048576", "--avg-degree", "64", "--num-features", "256")
+	cmd.Dir = folder
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	sent := time.Now()
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	err := cmd.Wait()
+	took := time.Since(sent)
+	if cmd.ProcessState.ExitCode() != exitInterrupted {
+		t.Fatalf("status %d (%v), want %d\n%s", cmd.ProcessState.ExitCode(), err, exitInterrupted, stderr.String())
+	}
+	if !strings.HasSuffix(stderr.String(), "goagnes: interrupted\n") {
+		t.Errorf("standard error: %q", stderr.String())
+	}
+	if took > 2*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+	left, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range left {
+		t.Errorf("the interrupted run left %s", entry.Name())
 	}
 }
