@@ -290,7 +290,9 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 				if err := h.fillCold(ctx, rd, r, nodes, parts, sort); err != nil {
 					return err
 				}
-				e.fillSeeds(h.epoch, r, b)
+				if err := e.fillSeeds(h.epoch, r, b); err != nil {
+					return err
+				}
 			case i <= nodePieces:
 				lo := (i - 1) * piece
 				hi := min(lo+piece, r.nodes)
@@ -380,10 +382,18 @@ func (h *hyperbatch) fillCold(ctx context.Context, rd *reader, r *record, nodes 
 }
 
 // fillSeeds writes what the seeds were named by.
-func (e *Engine) fillSeeds(epoch uint32, r *record, b *Batch) {
-	if a, ok := b.Array("input_id"); ok && !e.InputIsID {
-		e.places(epoch, r.index, int64s(a.data))
+func (e *Engine) fillSeeds(epoch uint32, r *record, b *Batch) error {
+	a, ok := b.Array("input_id")
+	if !ok {
+		return nil
 	}
+	named := int64s(a.data)
+	e.places(epoch, r.index, named)
+	if !e.InputIsID || len(named) == 0 {
+		return nil
+	}
+	// In place: seeds that are named by their ids are looked up one after another.
+	return e.Seeds.Lookup(named, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(named))), len(named)))
 }
 
 // fillEdges writes edge_index's sources, e_id and src of the edges [lo, hi).

@@ -235,6 +235,7 @@ func (w *window) sampleHop(ctx context.Context) error {
 		return err
 	}
 	clear(w.counts)
+	clear(w.offsets) // read also for nodes without edges
 	w.out, w.outIDs = nil, nil
 	w.taken.Store(0)
 	if w.fanout == 0 || total == 0 || e.manifest.NumEdges == 0 {
