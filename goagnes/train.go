@@ -105,7 +105,7 @@ func Predict(ctx context.Context, s *Store, model string, o PredictOptions, f fu
 	src := s.newSource(o.Seed, o.HyperbatchSize, "")
 	defer src.close()
 	src.footprint = func(nodes, edges []int, _ bool) int64 {
-		return m.ArenaBytes(nodes, edges)
+		return m.ArenaBytes(shape, nodes, edges)
 	}
 	o.Allocator = src.allocator
 	if o.Threads == 0 {
@@ -124,7 +124,7 @@ func (s *Store) shape(labels bool) (train.Shape, error) {
 	case labels && m.Section(layout.SectionY) == nil:
 		return train.Shape{}, argumentf("store", "%s has no labels (y)", s.path)
 	}
-	return train.Shape{Features: int(x.RowElements()), Classes: int(m.NumClasses)}, nil
+	return train.Shape{Features: int(x.RowElements()), DType: x.Type(), Classes: int(m.NumClasses)}, nil
 }
 
 // storeSource serves the trainer from loaders, one for each split and purpose.

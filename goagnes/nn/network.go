@@ -19,7 +19,9 @@ type Batch struct {
 	Ptr, Src []uint32
 	// Degree is the in-degree in the whole graph of every node, self-loops left
 	// out; nil where neighbours were sampled. Only gcn reads it, for nodes of the
-	// last hop: the others have all their edges here.
+	// last hop: the others have all their edges here. Where it counts self-loops,
+	// which the edges at hand cannot tell, such a node weighs that much less than
+	// in PyG.
 	Degree []uint32
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goagnes/goagnes/goagnes/nn"
+	"github.com/goagnes/goagnes/layout"
 )
 
 // PresetCitation names the preset for small graphs with few labels; see
@@ -218,33 +219,12 @@ func fanouts(name string, given []int, hops, standard int) ([]int, error) {
 
 // A Shape is what the options don't say: the widths of the data.
 type Shape struct {
-	Features int // columns of x
-	Classes  int // labels are 0 to Classes-1
+	Features int          // columns of x
+	DType    layout.DType // type of x; 0 stands for float32
+	Classes  int          // labels are 0 to Classes-1
 }
 
 func (s Settings) config(shape Shape) nn.Config {
 	return nn.Config{Kind: s.Model, Inputs: shape.Features, Hidden: s.Hidden, Classes: shape.Classes, Layers: s.Layers,
 		Dropout: s.Dropout, InputDropout: s.InputDropout}
 }
-
-// MemoryBytes returns the bytes that a run takes of its Allocator: those of the
-// model and its optimiser, and the largest arena of minibatches within the
-// bounds, for features of float32 or float16. A run takes up to an eighth of the
-// arena more where it is given.
-func (s Settings) MemoryBytes(shape Shape, train, eval nn.Bound) int64 {
-	c := s.config(shape)
-	arena := func(b nn.Bound, training bool) int64 {
-		bytes := c.ActivationBytes(b, training)
-		if s.NormalizeFeatures {
-			for _, n := range b.NodesPerHop {
-				bytes += 4 * int64(n)
-			}
-		}
-		return bytes
-	}
-	return modelArrays*4*int64(c.NumParameters()) + max(arena(train, true), arena(eval, false))
-}
-
-// modelArrays is the number of arrays of the model's size: weights, gradient,
-// two moments, kept weights.
-const modelArrays = 5
