@@ -61,12 +61,16 @@ func (engine) Open(path string, request json.RawMessage) (control.Store, error) 
 }
 
 // Run implements control.Engine.
-func (engine) Run(ctx context.Context, kind string, _ control.Store, request json.RawMessage, report control.Progress) (any, error) {
+func (engine) Run(ctx context.Context, kind string, s control.Store, request json.RawMessage, report control.Progress) (any, error) {
 	switch kind {
 	case "build", "import":
 		return runBuild(ctx, kind, request, report)
+	case "generate":
+		return runGenerate(ctx, request, report)
 	case "verify":
 		return runVerify(ctx, request, report)
+	case "train":
+		return runTrain(ctx, s, request, report)
 	}
 	return nil, &goagnes.ArgumentError{Argument: "kind", Msg: fmt.Sprintf("no work is named %q", kind)}
 }

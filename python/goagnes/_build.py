@@ -141,11 +141,11 @@ def import_dataset(
 
 def generate(
     path: PathLike | None = None,
-    kind: str = "rmat",
+    kind: str = "community",
     *,
     num_nodes: int,
     avg_degree: float = 16,
-    num_features: int = 128,
+    num_features: int = 64,
     num_classes: int = 16,
     feature_dtype: Any = "float32",
     seed: int = 0,
@@ -161,20 +161,23 @@ def generate(
 ) -> Store | None:
     """Generates a synthetic graph: a store at ``path``, opened, or arrays in ``raw``.
 
-    ``kind`` is "rmat" (Kronecker, skewed; ``num_nodes`` a power of two) or "community"
-    (planted classes that features alone tell only in part). Splits train, val and test
+    ``kind`` is "community" (planted classes that features alone tell only in part) or
+    "rmat" (Kronecker, skewed; ``num_nodes`` is rounded up to a power of two). Splits train, val and test
     hold 10 %, 5 % and 10 % of the nodes. Equal arguments give equal graphs.
 
-    With ``raw`` a directory gets edge_index.npy, x.npy, y.npy and split_NAME.npy, for
-    :func:`build`; the result is then None.
+    With ``raw`` a directory gets edge_index.npy, x.npy, y.npy, split_NAME.npy and
+    num_nodes.npy, for :func:`build`; the result is then None.
     """
     target, name = (path, "path") if raw is None else (raw, "raw")
     if target is None or (path is not None and raw is not None):
         raise UsageError("generate takes either path, for a store, or raw, for a directory of arrays")
+    degree = float(avg_degree)
+    if not 0 < degree < 2**31:
+        raise UsageError(f"avg_degree={avg_degree!r}; it must be positive")
     request: dict[str, Any] = {
         "kind": word("kind", kind),
         "num_nodes": integer("num_nodes", num_nodes),
-        "avg_degree": float(avg_degree),
+        "avg_degree": degree,
         "num_features": integer("num_features", num_features),
         "num_classes": integer("num_classes", num_classes),
         "feature_dtype": dtype_name("feature_dtype", feature_dtype),

@@ -31,8 +31,10 @@ def train(
     eval_neighbors: Sequence[int] | None = None,
     eval_batch_size: int | None = None,
     normalize_features: bool | None = None,
-    seed: int | None = None,
+    seed: int = 0,
     num_threads: int | None = None,
+    hyperbatch_size: int | None = None,
+    mode: str = "agnes",
     progress: ProgressArgument = None,
 ) -> dict[str, Any]:
     """Trains a node classifier on the store's splits train, val and test, in Go.
@@ -65,6 +67,8 @@ def train(
         "normalize_features": normalize_features,
         "seed": seed,
         "num_threads": num_threads,
+        "hyperbatch_size": hyperbatch_size,
+        "mode": mode,
     }
     for name, value in options.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:

@@ -175,7 +175,6 @@ def test_refused_input(tmp_path, arguments, match):
         ({"duplicates": "drop"}, "duplicates"),
         ({"split": "random"}, "split='random'"),
         ({"compression": "zstd"}, "zstd"),
-        ({"order": "community"}, "community"),
     ],
 )
 def test_unsupported(tmp_path, options, match):
@@ -190,6 +189,7 @@ def test_unsupported(tmp_path, options, match):
     ("options", "match"),
     [
         ({"order": 3}, "order=3"),
+        ({"order": "alphabetic"}, "alphabetic"),
         ({"block_size": "big"}, "block_size='big'"),
         ({"block_size": 1000}, "block_size|block size"),
         ({"overwrite": 1}, "overwrite=1"),

@@ -246,9 +246,9 @@ def test_iterator_close(store):
     iterator.close()
     with pytest.raises(StopIteration):
         next(iterator)
-    assert len(list(loader)) == 300
+    assert sum(1 for _ in loader) == 300
     exhausted = iter(loader)
-    assert len(list(exhausted)) == 300
+    assert sum(1 for _ in exhausted) == 300
     assert list(exhausted) == []
 
 
