@@ -40,7 +40,7 @@ def test_other_kinds_are_refused_by_name(vector, tmp_path):
     kind = golden.kind(vector)
     if kind == "hetero":
         with pytest.raises(ga.UnsupportedError):
-            ga.build(str(tmp_path / "s"), edge_index={}, num_nodes=graph["num_nodes"])
+            ga.build(str(tmp_path / "s"), edge_index={("a", "to", "b"): np.zeros((2, 1))})
         return
     if kind == "link":
         assert not hasattr(ga, "LinkNeighborLoader")
