@@ -64,8 +64,9 @@ type Options struct {
 	// Allocator of everything that grows with model or minibatch. Default the Go
 	// heap.
 	Allocator Allocator
-	// Progress, unless nil, is called after each training minibatch ("train", how
-	// many of the run so far, 0) and each epoch ("epoch", done, Epochs).
+	// Progress, unless nil, is called with stage "train" after each minibatch that
+	// is trained on: how many so far, and how many there will be if no patience
+	// runs out, 0 during the first epoch.
 	Progress func(stage string, done, total int64)
 }
 

@@ -52,7 +52,8 @@ type trainer struct {
 
 	gradient, first, second []float32 // of the loss; Adam's moments
 	best                    []float32 // weights of the best epoch
-	steps, batches          int64
+	steps                   int64     // of the optimiser
+	batches, total          int64     // minibatches trained on, and in all
 }
 
 // Train fits a model to the splits "train" and "val" of src and measures it on
@@ -134,6 +135,9 @@ func (t *trainer) run(ctx context.Context) error {
 		if trained.labelled == 0 {
 			return &EmptyError{}
 		}
+		if epoch == 0 {
+			t.total = t.batches * int64(t.settings.Epochs)
+		}
 		r.Counts.Train = trained.labelled
 		loss, accuracy := trained.means()
 		e.TrainLoss, e.TrainAccuracy = *loss, *accuracy
@@ -158,7 +162,6 @@ func (t *trainer) run(ctx context.Context) error {
 			}
 			copy(t.best, t.model.Values)
 		}
-		t.progress("epoch", int64(epoch)+1, int64(t.settings.Epochs))
 		if t.settings.Patience > 0 && int(epoch-r.BestEpoch) >= t.settings.Patience {
 			break
 		}
@@ -202,7 +205,7 @@ func (t *trainer) epoch(ctx context.Context, epoch uint32) (s score, err error) 
 		s.add(loss, labelled, right)
 		index++
 		t.batches++
-		t.progress("train", t.batches, 0)
+		t.progress("train", t.batches, t.total)
 		return nil
 	})
 	return s, err

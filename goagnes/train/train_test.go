@@ -104,21 +104,19 @@ func TestReport(t *testing.T) {
 	g := community(600, 3, 8, 0.8)
 	src := &memorySource{graph: g}
 	o := small()
-	var epochs []int64
+	var seen []int64
 	o.Progress = func(stage string, done, total int64) {
-		if stage == "epoch" {
-			epochs = append(epochs, done)
-			if total != int64(o.Epochs) {
-				t.Errorf("progress total %d", total)
-			}
+		seen = append(seen, done)
+		if first := done <= 3; stage != "train" || first && total != 0 || !first && total != int64(3*o.Epochs) {
+			t.Errorf("progress %s %d of %d", stage, done, total)
 		}
 	}
 	r, m := must(t, src, o)
 	if src.given != src.released || src.given == 0 {
 		t.Errorf("%d minibatches given, %d released", src.given, src.released)
 	}
-	if len(r.Epochs) != o.Epochs || len(epochs) != o.Epochs {
-		t.Fatalf("%d epochs reported, %d announced", len(r.Epochs), len(epochs))
+	if len(r.Epochs) != o.Epochs || len(seen) != 3*o.Epochs {
+		t.Fatalf("%d epochs reported, %d minibatches announced", len(r.Epochs), len(seen))
 	}
 	best := r.Epochs[r.BestEpoch]
 	for _, e := range r.Epochs {
