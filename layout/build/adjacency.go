@@ -37,7 +37,8 @@ type adjacency struct {
 	order    *order
 	numNodes int64
 	numEdges int64
-	wide     bool // edge ids of 8 bytes
+	idType   layout.DType // of edge ids
+	wide     bool         // edge ids of 8 bytes
 	record   int64
 
 	// Limits of what is sorted at one time; a slot holds that much.
@@ -147,7 +148,10 @@ func sizes(spans []span, record int64) []int64 {
 // histogram of their internal targets.
 func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes, numEdges int64, targets *coarse) error {
 	a := &adjacency{b: b, order: r, numNodes: numNodes, numEdges: numEdges, record: narrowRecord}
-	if layout.IDType(numEdges) == layout.Uint64 {
+	if a.idType = layout.IDType(numEdges); b.tune.wide {
+		a.idType = layout.Uint64
+	}
+	if a.idType == layout.Uint64 {
 		a.wide, a.record = true, wideRecord
 	}
 	w, err := a.writers()

@@ -61,3 +61,19 @@ func BenchmarkBuild(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkVerify verifies a store of 2^17 nodes, 2^21 edges and 64 float32 features.
+func BenchmarkVerify(b *testing.B) {
+	d, err := synthetic.New(synthetic.Options{Kind: synthetic.RMAT, NumNodes: 1 << 17, AvgDegree: 16, NumFeatures: 64})
+	if err != nil {
+		b.Fatal(err)
+	}
+	path, r := buildIn(b, Options{Edges: d.Edges, Arrays: d.Arrays, Splits: d.Splits, NumNodes: d.NumNodes}, tuning{})
+	b.SetBytes(r.StoreBytes)
+	for b.Loop() {
+		v, err := Verify(context.Background(), path, VerifyOptions{})
+		if err != nil || !v.OK() {
+			b.Fatal(v, err)
+		}
+	}
+}

@@ -42,7 +42,6 @@ package build
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -104,7 +103,9 @@ type Options struct {
 	SourceRecord json.RawMessage
 	// Notes are put before the build's own notes in the report.
 	Notes []string
-	// Threads is the number of threads that work at one time; 0 = 2, 1 = one.
+	// Threads is the number of threads that passes over the edges may use; 0 = 2. With
+	// 1 a pass stays on the thread of the reader. Sorting beside encoding, and reading
+	// rows ahead, take a second thread always.
 	Threads int
 	// Progress is told of a stage's progress, at most 20 times a second; total is 0
 	// where it is not known. It is called on several goroutines, one at a time.
@@ -135,6 +136,7 @@ type Report struct {
 // tuning makes small inputs take the ways of large ones, for tests.
 type tuning struct {
 	onScratch   bool  // keep no partition in memory
+	wide        bool  // edge ids of 8 bytes
 	sortBytes   int64 // memory for sorting edges
 	parts       int64 // most partitions of one distribution
 	areaBytes   int64 // memory for reordering rows
@@ -224,8 +226,8 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	}()
 	m, err := b.write()
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-			err = errors.Join(cause, err)
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause // what failed after it followed from it
 		}
 		return nil, err
 	}

@@ -33,7 +33,8 @@ func TestBuildAgainstNaive(t *testing.T) {
 		"scratch":    {onScratch: true},
 		"partitions": {onScratch: true, sortBytes: 20_000, areaBytes: 200_000},
 		"cut again":  {onScratch: true, sortBytes: 8_000, parts: 4, areaBytes: 150_000},
-		"tiny sorts": {sortBytes: 2_000, areaBytes: 100_000},
+		"tiny sorts": {sortBytes: 2_000, areaBytes: 100_000, wide: true},
+		"wide ids":   {onScratch: true, sortBytes: 20_000, parts: 5, wide: true},
 	}
 	graphs := map[string]*graph{
 		"small":     randomGraph(1, 50, 300, 3),

@@ -32,7 +32,7 @@ func (a *adjacency) writers() (*graphWriters, error) {
 	}{
 		{&w.graph, layout.Section{Name: layout.SectionGraph, Kind: layout.KindGraph, Required: true}},
 		{&w.index, layout.Section{Name: layout.SectionIndex, Kind: layout.KindIndex, Required: true}},
-		{&w.edgeID, layout.Section{Name: layout.SectionEdgeID, Kind: layout.KindArray, DType: layout.IDType(a.numEdges).String(), Rows: a.numEdges}},
+		{&w.edgeID, layout.Section{Name: layout.SectionEdgeID, Kind: layout.KindArray, DType: a.idType.String(), Rows: a.numEdges}},
 		{&w.degree, layout.Section{Name: layout.SectionDegree, Kind: layout.KindArray, DType: degree.String(), Rows: a.numNodes}},
 	} {
 		var err error

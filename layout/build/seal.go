@@ -129,7 +129,7 @@ func (b *builder) seal(m *layout.Manifest) error {
 
 // sealManifest completes m (places of the tables, build id, root checksums) from
 // the plain page checksums of its sections, and writes the checksum file by create
-// and the manifest last. It returns the bytes written.
+// and the manifest last. It returns the size of the manifest.
 func sealManifest(m *layout.Manifest, dir string, plain func(section int) (io.ReadCloser, error), create func(name string) (io.WriteCloser, error)) (int64, error) {
 	at := int64(0)
 	for i := range m.Sections {
@@ -212,7 +212,7 @@ func sealManifest(m *layout.Manifest, dir string, plain func(section int) (io.Re
 	if err != nil {
 		return 0, err
 	}
-	return at + int64(len(body)), writeSynced(filepath.Join(dir, layout.ManifestFile), body)
+	return int64(len(body)), writeSynced(filepath.Join(dir, layout.ManifestFile), body)
 }
 
 func writeSynced(path string, body []byte) error {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,9 @@ type staging struct {
 }
 
 func stagingPrefix(final string) string { return "." + filepath.Base(final) + ".building-" }
+
+// stagingSuffix is what follows the prefix: process and number.
+var stagingSuffix = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
 
 // stage checks that path can take a store and makes its staging directory.
 // Staging directories of builds that were killed are removed.
@@ -114,14 +118,14 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// removeLeftovers removes the directories of that prefix whose lock is free.
+// removeLeftovers removes the staging directories of that prefix whose lock is free.
 func removeLeftovers(parent, prefix string) error {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
 		return ioError(err, "listing %s", parent)
 	}
 	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+		if suffix, ok := strings.CutPrefix(e.Name(), prefix); !ok || !e.IsDir() || !stagingSuffix.MatchString(suffix) {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())

@@ -20,6 +20,7 @@ import (
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/synthetic"
 )
 
 // Two builds of one input are equal byte by byte, whatever the memory, the threads and
@@ -228,9 +229,49 @@ func (endless) Scan(ctx context.Context, f func(src, dst []int64) error) error {
 // TestMain lets the test binary be a build in another process.
 func TestMain(m *testing.M) {
 	if path := os.Getenv("BUILD_TEST_STORE"); path != "" {
+		if memory := os.Getenv("BUILD_TEST_MEMORY"); memory != "" {
+			if err := buildWithin(path, memory); err != nil {
+				panic(err)
+			}
+			// Not getrusage: it counts the test process that this one was forked from.
+			_, status, _ := strings.Cut(string(must(os.ReadFile("/proc/self/status"))), "VmHWM:")
+			status, _, _ = strings.Cut(status, "kB")
+			os.Stdout.WriteString(status)
+			os.Exit(0)
+		}
 		os.Exit(buildForTest(path))
 	}
 	os.Exit(m.Run())
+}
+
+// buildWithin builds an R-MAT graph whose edges and features exceed the memory.
+func buildWithin(path, memory string) error {
+	d, err := synthetic.New(synthetic.Options{Kind: synthetic.RMAT, NumNodes: 1 << 18, AvgDegree: 16, NumFeatures: 96})
+	if err != nil {
+		return err
+	}
+	_, err = Build(context.Background(), path, Options{Edges: d.Edges, Arrays: d.Arrays, Splits: d.Splits, NumNodes: d.NumNodes,
+		Memory: must(strconv.ParseInt(memory, 10, 64)) << 20})
+	return err
+}
+
+// The largest resident set of a build stays within its budget and 64 MiB.
+func TestPeakMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a store of 180 MB")
+	}
+	path := filepath.Join(t.TempDir(), "store")
+	c := childBuild(path, "BUILD_TEST_MEMORY=40")
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v, %q", err, out)
+	}
+	peak := must(strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)) >> 10
+	t.Logf("%d MiB resident at most, budget 40 MiB", peak)
+	if peak > 40+64 {
+		t.Errorf("%d MiB resident at most", peak)
+	}
+	whole(t, path)
 }
 
 // buildForTest builds a store, says when it has begun, and prints its error.
