@@ -9,6 +9,7 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/kernels"
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -323,26 +324,54 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 	return err
 }
 
-// scatter writes one row record to local node i.
-func scatter(row []byte, i int64, parts []part) {
-	for k := range parts {
-		p := &parts[k]
-		if p.wide {
-			binary.LittleEndian.PutUint64(p.dst[8*i:], getID(row[p.at:], p.stride))
-			continue
+// rowGroup is how many rows are copied at a time: few enough that the lines of
+// a row record that its narrow columns share are still in cache.
+const rowGroup = 256
+
+// copyRows copies n row records of src, those at from or all in turn where from
+// is nil, to the local nodes at to.
+func copyRows(src []byte, stride int64, from, to []uint32, parts []part) {
+	for lo := 0; lo < len(to); lo += rowGroup {
+		hi := min(lo+rowGroup, len(to))
+		group, rows := to[lo:hi], src
+		var at []uint32
+		if from != nil {
+			at = from[lo:hi]
+		} else {
+			rows = src[int64(lo)*stride:]
 		}
-		copy(p.dst[i*p.stride:(i+1)*p.stride], row[p.at:p.at+p.stride])
+		for k := range parts {
+			p := &parts[k]
+			if !p.wide {
+				kernels.CopyRows(p.dst, group, rows[p.at:], int(stride), at, int(p.stride), hi-lo)
+				continue
+			}
+			for i, local := range group {
+				row := int64(i)
+				if at != nil {
+					row = int64(at[i])
+				}
+				binary.LittleEndian.PutUint64(p.dst[8*int64(local):], getID(rows[row*stride+p.at:], p.stride))
+			}
+		}
 	}
 }
 
 // fillCached copies the rows that the feature cache holds.
 func (h *hyperbatch) fillCached(nodes []uint32, lo, hi int, parts []part) {
-	if h.cache == nil {
+	if h.cache == nil || h.cache.Rows() == 0 {
 		return
 	}
+	var slots, locals [rowGroup]uint32
+	n := 0
 	for i := lo; i < hi; i++ {
 		if slot, ok := h.cache.Slot(uint64(nodes[i])); ok {
-			scatter(h.cache.Row(slot), int64(i), parts)
+			slots[n], locals[n] = uint32(slot), uint32(i)
+			n++
+		}
+		if n == rowGroup || i == hi-1 {
+			copyRows(h.cacheRows, h.e.stride, slots[:n], locals[:n], parts)
+			n = 0
 		}
 	}
 }
@@ -356,7 +385,6 @@ func (h *hyperbatch) fillCold(ctx context.Context, rd *reader, r *record, nodes 
 	if len(ids) != r.cold {
 		panic("operation: a run holds other rows than its minibatch needs")
 	}
-	stride := h.e.stride
 	for k := int64(0); k < int64(r.cold); {
 		var c *chunk
 		select {
@@ -366,12 +394,8 @@ func (h *hyperbatch) fillCold(ctx context.Context, rd *reader, r *record, nodes 
 		}
 		err := <-c.ready
 		if err == nil {
-			at := c.skip
-			for range c.rows {
-				scatter(c.buf[at:at+stride], int64(locals[k]), parts)
-				at += stride
-				k++
-			}
+			copyRows(c.buf[c.skip:], h.e.stride, nil, locals[k:k+c.rows], parts)
+			k += c.rows
 		}
 		rd.freeR <- c.buf[:cap(c.buf)]
 		if err != nil {

@@ -90,7 +90,8 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	if h.cached, err = e.claim("feature cache", max(indexBytes+dataBytes, 64)); err != nil {
 		return err
 	}
-	h.cache = memory.NewFeatureCache(h.counter, threshold, rows, h.cached.mem[:indexBytes], h.cached.mem[indexBytes:], e.stride)
+	h.cacheRows = h.cached.mem[indexBytes : indexBytes+dataBytes]
+	h.cache = memory.NewFeatureCache(h.counter, threshold, rows, h.cached.mem[:indexBytes], h.cacheRows, e.stride)
 	e.meter.threshold.Store(int64(threshold))
 
 	buffer, err := e.claim("feature buffer", frames*g.frameBytes)

@@ -27,9 +27,10 @@ type hyperbatch struct {
 	residentUsed int64
 	samplesEnd   int64 // bytes used of the samples file
 
-	counts *claim
-	cache  *memory.FeatureCache
-	cached *claim
+	counts    *claim
+	cache     *memory.FeatureCache
+	cacheRows []byte // the cache's rows, by slot
+	cached    *claim
 }
 
 // release returns what the hyperbatch holds.
