@@ -3,6 +3,7 @@ package build
 // Verification of contents: what sections say about each other.
 
 import (
+	"encoding/binary"
 	"slices"
 	"strings"
 
@@ -13,6 +14,8 @@ import (
 type cursor struct {
 	v    *verifier
 	s    *layout.Section
+	d    layout.DType
+	size int // of an element
 	buf  []byte
 	have []byte // read and not yet taken
 	at   int64  // file offset after have
@@ -41,12 +44,14 @@ func (c *cursor) take(n int) ([]byte, error) {
 
 // next returns the next integer.
 func (c *cursor) next() (int64, error) {
-	d := c.s.Type()
-	b, err := c.take(d.Size())
-	if err != nil {
+	b, err := c.take(c.size)
+	switch {
+	case err != nil:
 		return 0, err
+	case c.d == layout.Uint32:
+		return int64(binary.LittleEndian.Uint32(b)), nil
 	}
-	return integer(b, 0, d), nil
+	return integer(b, 0, c.d), nil
 }
 
 // offset is the byte at which the element that was taken last begins.
@@ -62,7 +67,8 @@ func (v *verifier) cursors(names ...string) ([]*cursor, *region, error) {
 	cs := make([]*cursor, len(names))
 	for i, name := range names {
 		if v.intact(name) {
-			cs[i] = &cursor{v: v, s: v.m.Section(name), buf: mem.bytes[i*cursorBytes : (i+1)*cursorBytes]}
+			s := v.m.Section(name)
+			cs[i] = &cursor{v: v, s: s, d: s.Type(), size: s.Type().Size(), buf: mem.bytes[i*cursorBytes : (i+1)*cursorBytes]}
 		}
 	}
 	return cs, mem, nil

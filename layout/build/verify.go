@@ -70,6 +70,7 @@ type verifier struct {
 	mem    ledger
 	report VerifyReport
 
+	pool     *storage.Pool
 	sums     *storage.File
 	sumsSize int64
 	files    map[string]*storage.File
@@ -90,6 +91,7 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 	}
 	v := &verifier{ctx: ctx, o: o, dir: dir, mem: ledger{total: o.Memory}, files: map[string]*storage.File{}, damaged: map[string]bool{}}
 	v.report.Findings = []Finding{}
+	v.pool = storage.NewPool(storage.PoolOptions{Depth: verifyDepth})
 	defer v.close()
 	ok, err := v.manifest()
 	if err == nil && ok {
@@ -112,6 +114,7 @@ func (v *verifier) close() {
 	if v.sums != nil {
 		v.sums.Close()
 	}
+	v.pool.Close()
 }
 
 // found adds a finding.
@@ -184,7 +187,7 @@ func (v *verifier) pages() error {
 	for i := range v.m.Sections {
 		v.total += v.m.Sections[i].FileBytes()
 	}
-	chunks, err := v.mem.region("pages being verified", 2*verifyChunk+tableChunk)
+	chunks, err := v.mem.region("pages being verified", verifyDepth*verifyChunk+tableChunk)
 	if err != nil {
 		return err
 	}
@@ -198,7 +201,8 @@ func (v *verifier) pages() error {
 }
 
 const (
-	verifyChunk = 1 << 20
+	verifyChunk = 512 << 10
+	verifyDepth = 4 // pieces being read
 	tableChunk  = 16 * layout.PageSize
 )
 
@@ -276,33 +280,87 @@ func (v *verifier) sectionPages(s *layout.Section, chunks []byte) error {
 		v.damaged[s.Name] = true
 	}
 	v.report.Pages += layout.Pages(rootBytes)
-	tableSalt := layout.NewSalt(v.m.ID, s.Name, true)
-	tables := chunks[2*verifyChunk:]
+	t := &tablePages{v: v, s: s, buf: chunks[verifyDepth*verifyChunk:], held: -1}
+	if rootOK {
+		t.roots = roots.bytes
+	}
+	salt := layout.NewSalt(v.m.ID, s.Name, false)
 	whole := min(size, s.FileBytes()) / layout.PageSize * layout.PageSize
-	for at := int64(0); at < tableBytes; at += int64(len(tables)) {
-		t := tables[:min(tableBytes-at, tableChunk)]
-		if err := v.readAt(v.sums, layout.ChecksumFile, table+at, t); err != nil {
+	last := int64(-1) // table page at hand
+	var sums []byte
+	next := func(p int64) error {
+		var err error
+		for ; last < p && err == nil; last++ {
+			sums, err = t.page(last + 1)
+		}
+		return err
+	}
+	err = v.readAhead(f, whole, chunks[:verifyDepth*verifyChunk], func(at int64, b []byte, err error) error {
+		if err != nil {
+			v.damaged[s.Name] = true
+			return v.foundError(s.File, err)
+		}
+		first := at / layout.PageSize
+		if err := next(first / layout.PagesPerTablePage); err != nil {
 			return err
 		}
-		for p := at / layout.PageSize; p < (at+int64(len(t)))/layout.PageSize; p++ {
-			page := t[p*layout.PageSize-at:][:layout.PageSize]
-			v.report.Pages++
-			if rootOK && layout.CheckPages(tableSalt, page, p, roots.bytes[p*layout.TableEntry:]) >= 0 {
-				v.found(layout.ChecksumFile, (table+p*layout.PageSize)/layout.PageSize, table+p*layout.PageSize,
-					"a page of the checksums of section %q does not match; the %d pages that it covers are not verified", s.Name, layout.PagesPerTablePage)
-				v.damaged[s.Name] = true
-				continue
-			}
-			from := p * layout.PagesPerTablePage * layout.PageSize
-			to := min(from+layout.PagesPerTablePage*layout.PageSize, whole)
-			if from < to {
-				if err := v.dataPages(s, f, from, to, page, chunks[:2*verifyChunk]); err != nil {
-					return err
-				}
-			}
+		if sums != nil {
+			v.comparePages(s, salt, b, first, sums[first%layout.PagesPerTablePage*layout.TableEntry:])
+		}
+		v.progress("verify pages", int64(len(b)))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return next(tableBytes/layout.PageSize - 1)
+}
+
+// comparePages compares pages of a section with their entries of its table.
+func (v *verifier) comparePages(s *layout.Section, salt layout.Salt, b []byte, first int64, sums []byte) {
+	n := int64(len(b)) / layout.PageSize
+	v.report.Pages += n
+	for k := int64(0); k < n; {
+		bad := layout.CheckPages(salt, b[k*layout.PageSize:], first+k, sums[k*layout.TableEntry:])
+		if bad < 0 {
+			return
+		}
+		v.damaged[s.Name] = true
+		v.found(s.File, bad, bad*layout.PageSize, "the page differs from what was written, or lies in the wrong place")
+		k = bad - first + 1
+	}
+}
+
+// tablePages reads a section's checksum table, a few pages at a time.
+type tablePages struct {
+	v     *verifier
+	s     *layout.Section
+	roots []byte // nil where the root table is damaged: pages are not compared
+	buf   []byte
+	held  int64 // first page in buf, -1 for none
+}
+
+// page returns page p of the table, nil where it is damaged. Pages are asked for in
+// order, each once.
+func (t *tablePages) page(p int64) ([]byte, error) {
+	table, tableBytes, _, _ := t.s.Checksums()
+	at := p * layout.PageSize
+	most := int64(len(t.buf)) / layout.PageSize
+	if t.held < 0 || p >= t.held+most {
+		t.held = p
+		if err := t.v.readAt(t.v.sums, layout.ChecksumFile, table+at, t.buf[:min(tableBytes-at, int64(len(t.buf)))]); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	page := t.buf[(p-t.held)*layout.PageSize:][:layout.PageSize]
+	t.v.report.Pages++
+	if t.roots != nil && layout.CheckPages(layout.NewSalt(t.v.m.ID, t.s.Name, true), page, p, t.roots[p*layout.TableEntry:]) >= 0 {
+		t.v.found(layout.ChecksumFile, (table+at)/layout.PageSize, table+at,
+			"a page of the checksums of section %q does not match; the %d pages that it covers are not verified", t.s.Name, layout.PagesPerTablePage)
+		t.v.damaged[t.s.Name] = true
+		return nil, nil
+	}
+	return page, nil
 }
 
 // readAt reads whole pages; what cannot be read is a finding and zeros.
@@ -325,74 +383,50 @@ func (v *verifier) readAt(f *storage.File, name string, at int64, b []byte) erro
 	return nil
 }
 
-// dataPages compares the pages [from, to) of a section with a page of its table.
-func (v *verifier) dataPages(s *layout.Section, f *storage.File, from, to int64, table, buf []byte) error {
-	salt := layout.NewSalt(v.m.ID, s.Name, false)
-	return readAhead(v.ctx, f, from, to, buf, func(at int64, b []byte, err error) error {
-		if err != nil {
-			v.damaged[s.Name] = true
-			if err := v.foundError(s.File, err); err != nil {
-				return err
-			}
-		}
-		first := at / layout.PageSize
-		n := int64(len(b)) / layout.PageSize
-		for k := int64(0); k < n; {
-			sums := table[(first+k)%layout.PagesPerTablePage*layout.TableEntry:]
-			bad := layout.CheckPages(salt, b[k*layout.PageSize:], first+k, sums)
-			if bad < 0 {
-				break
-			}
-			v.damaged[s.Name] = true
-			v.found(s.File, bad, bad*layout.PageSize, "the page differs from what was written, or lies in the wrong place")
-			k = bad - first + 1
-		}
-		v.report.Pages += n
-		v.progress("verify pages", int64(len(b)))
-		return nil
-	})
-}
-
-// readAhead passes the bytes [from, to) of a file to f in order, in pieces of half
-// of buf: one is read while the other is used. What a failed read lacks is left out
-// of the piece, and the error given.
-func readAhead(ctx context.Context, file *storage.File, from, to int64, buf []byte, f func(at int64, b []byte, err error) error) error {
-	type piece struct {
-		at  int64
-		b   []byte
-		err error
+// readAhead passes the first end bytes of a file to f in order, in pieces of
+// verifyChunk, several of them being read at one time. A piece that could not be read
+// comes with an error.
+func (v *verifier) readAhead(file *storage.File, end int64, buf []byte, f func(at int64, b []byte, err error) error) error {
+	type slot struct {
+		storage.Request
+		done   chan struct{}
+		flying bool
 	}
-	half := int64(len(buf)) / 2
-	full, free := make(chan piece, 2), make(chan []byte, 2)
-	free <- buf[:half]
-	free <- buf[half : 2*half]
-	stop := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		defer close(full)
-		for at := from; at < to; at += half {
-			var b []byte
-			select {
-			case b = <-free:
-			case <-stop:
-				return
+	var slots [verifyDepth]slot
+	next := int64(0)
+	submit := func(i int) {
+		if next >= end {
+			return
+		}
+		s := &slots[i]
+		s.Request = storage.Request{File: file, Offset: next, Buf: buf[i*verifyChunk:][:min(verifyChunk, end-next)],
+			Done: func(*storage.Request) { s.done <- struct{}{} }}
+		s.flying = true
+		next += int64(len(s.Buf))
+		v.pool.Submit(&s.Request)
+	}
+	for i := range slots {
+		slots[i].done = make(chan struct{}, 1)
+		submit(i)
+	}
+	defer func() {
+		for i := range slots {
+			if slots[i].flying {
+				<-slots[i].done
 			}
-			b = b[:min(half, to-at)]
-			n, err := file.ReadAt(b, at)
-			full <- piece{at, b[:n/layout.PageSize*layout.PageSize], err}
 		}
 	}()
-	defer func() { <-ended }()
-	defer close(stop)
-	for p := range full {
-		if err := ctx.Err(); err != nil {
+	for i := 0; slots[i].flying; i = (i + 1) % verifyDepth {
+		s := &slots[i]
+		<-s.done
+		s.flying = false
+		if err := v.ctx.Err(); err != nil {
 			return err
 		}
-		if err := f(p.at, p.b, p.err); err != nil {
+		if err := f(s.Offset, s.Buf, s.Err); err != nil {
 			return err
 		}
-		free <- p.b[:cap(p.b)][:half]
+		submit(i)
 	}
 	return nil
 }

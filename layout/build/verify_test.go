@@ -326,7 +326,7 @@ func TestVerifyInWindows(t *testing.T) {
 	o := g.options()
 	o.BlockSize, o.Order = 4<<10, OrderDegree
 	path, _ := buildIn(t, o, tuning{})
-	tight := VerifyOptions{Memory: 4*cursorBytes + 2*verifyChunk + tableChunk}
+	tight := VerifyOptions{Memory: 4*cursorBytes + verifyDepth*verifyChunk + tableChunk}
 	rep, err := Verify(context.Background(), path, tight)
 	if err != nil || !rep.OK() {
 		t.Fatalf("found %v, err = %v", rep, err)
