@@ -106,7 +106,7 @@ func (e *OptionError) Class() string { return "usage" }
 
 // Limits of options.
 const (
-	maxEpochs    = 1 << 24
+	maxEpochs    = 100_000
 	maxBatchSize = 1 << 20
 	maxFanout    = 1 << 20
 )
