@@ -8,6 +8,7 @@
 
 #include "avx2.h"
 
+#include <cpuid.h>
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx2,fma")))
@@ -15,9 +16,12 @@
 
 int gk_supported(void)
 {
+	unsigned a, b, c, d;
 	__builtin_cpu_init();
+	// The first two include the system's support of the registers; not every
+	// compiler knows the third by name.
 	return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-	       __builtin_cpu_supports("f16c");
+	       __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
 }
 
 // Packs k x n of B (or of its transpose) into panels of 16 columns, the last

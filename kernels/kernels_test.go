@@ -3,7 +3,6 @@ package kernels_test
 import (
 	"errors"
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/goagnes/goagnes/kernels"
@@ -86,63 +85,6 @@ func TestDropoutRate(t *testing.T) {
 			if z := (float64(agree) - q*rows*cols) / math.Sqrt(rows*cols*q*(1-q)); math.Abs(z) > 5 {
 				t.Errorf("rate %v: masks of another %s agree in %d of %d places", rate, name, agree, rows*cols)
 			}
-		}
-	}
-}
-
-// The loss against its definition; its gradient against finite differences.
-func TestCrossEntropy(t *testing.T) {
-	const rows, cols = 5, 4
-	rng := rand.New(rand.NewPCG(3, 4))
-	z, g := make([]float32, rows*cols), make([]float32, rows*cols)
-	for i := range z {
-		z[i] = float32(rng.NormFloat64() * 3)
-		g[i] = float32(math.NaN())
-	}
-	z[0], z[1] = 300, -300 // must not overflow
-	labels := []int64{1, -1, 0, 3, 2}
-	loss := func() (float64, int) {
-		var sum float64
-		n := 0
-		for r, l := range labels {
-			if l < 0 {
-				continue
-			}
-			row := z[r*cols : (r+1)*cols]
-			top := float64(row[kernels.Argmax(row)])
-			var e float64
-			for _, v := range row {
-				e += math.Exp(float64(v) - top)
-			}
-			sum += math.Log(e) + top - float64(row[l])
-			n++
-		}
-		return sum, n
-	}
-	want, n := loss()
-	got, labelled, correct := kernels.CrossEntropy(kernels.NewMatrix(z, rows, cols), labels, kernels.NewMatrix(g, rows, cols), 0.25)
-	if math.Abs(got-want) > 1e-9*want || labelled != n {
-		t.Errorf("loss %v of %d rows, want %v of %d", got, labelled, want, n)
-	}
-	hits := 0
-	for r, l := range labels {
-		if l >= 0 && kernels.Argmax(z[r*cols:(r+1)*cols]) == int(l) {
-			hits++
-		}
-	}
-	if correct != hits {
-		t.Errorf("%d correct, want %d", correct, hits)
-	}
-	for i := range z {
-		old := z[i]
-		const h = 1.0 / 1024
-		z[i] = old + h
-		up, _ := loss()
-		z[i] = old - h
-		down, _ := loss()
-		z[i] = old
-		if want := 0.25 * (up - down) / (2 * h); !(math.Abs(float64(g[i])-want) < 1e-5) {
-			t.Errorf("gradient %d is %v, want %v", i, g[i], want)
 		}
 	}
 }

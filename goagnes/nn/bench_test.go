@@ -65,7 +65,7 @@ func BenchmarkStep(b *testing.B) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					kernels.CrossEntropy(z, labels, z, 1.0/1000)
+					e.CrossEntropy(z, labels, z, 1.0/1000)
 					n.Backward(z, gradient)
 				}
 			})

@@ -297,7 +297,7 @@ func gradients(t *testing.T, c nn.Config, m *nn.Model, e *kernels.Engine, b nn.B
 	if err != nil {
 		t.Fatal(err)
 	}
-	kernels.CrossEntropy(z, labels, z, 1)
+	e.CrossEntropy(z, labels, z, 1)
 	got := make([]float32, len(m.Values))
 	n.Backward(z, got)
 	loss := func(values []float64) (sum float64) {
@@ -337,7 +337,8 @@ func TestThreadsAndArena(t *testing.T) {
 		var first []float32
 		for _, threads := range []int{1, 2, 5} {
 			m := model(t, c, 9)
-			n := nn.NewNetwork(m, engine(t, "", threads))
+			e := engine(t, "", threads)
+			n := nn.NewNetwork(m, e)
 			need, err := n.ArenaBytes(b, true)
 			if err != nil {
 				t.Fatal(err)
@@ -351,7 +352,7 @@ func TestThreadsAndArena(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			kernels.CrossEntropy(z, make([]int64, z.Rows), z, 1)
+			e.CrossEntropy(z, make([]int64, z.Rows), z, 1)
 			g := make([]float32, len(m.Values))
 			n.Backward(z, g)
 			if first == nil {

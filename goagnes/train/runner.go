@@ -128,29 +128,25 @@ func (r *runner) free() {
 	}
 }
 
-// A score sums up labelled seeds.
-type score struct {
-	loss            float64
-	labelled, right int
-}
-
-func (s *score) add(loss float64, labelled, right int) {
-	s.loss += loss
-	s.labelled += labelled
-	s.right += right
-}
-
-// means returns loss and accuracy, nil where nothing is labelled.
-func (s *score) means() (loss, accuracy *float64) {
-	if s.labelled == 0 {
+// means returns mean loss and accuracy, nil where nothing is labelled.
+func means(l kernels.Loss) (loss, accuracy *float64) {
+	if l.Labelled == 0 {
 		return nil, nil
 	}
-	l, a := s.loss/float64(s.labelled), float64(s.right)/float64(s.labelled)
-	return &l, &a
+	n := float64(l.Labelled)
+	mean, right := l.Sum/n, float64(l.Correct)/n
+	return &mean, &right
+}
+
+// add adds the loss of one minibatch to that of a pass.
+func add(total *kernels.Loss, l kernels.Loss) {
+	total.Sum += l.Sum
+	total.Labelled += l.Labelled
+	total.Correct += l.Correct
 }
 
 // evaluate scores a split with the weights as they are.
-func (r *runner) evaluate(ctx context.Context, split string, pass Pass) (s score, err error) {
+func (r *runner) evaluate(ctx context.Context, split string, pass Pass) (total kernels.Loss, err error) {
 	var wait float64
 	err = r.each(ctx, split, pass, &wait, func(b *Batch) error {
 		if _, err := b.check(r.model.Config.Classes); err != nil {
@@ -160,8 +156,8 @@ func (r *runner) evaluate(ctx context.Context, split string, pass Pass) (s score
 		if err != nil || ctx.Err() != nil {
 			return err
 		}
-		s.add(kernels.CrossEntropy(z, b.Labels, kernels.Matrix{}, 1))
+		add(&total, r.engine.CrossEntropy(z, b.Labels, kernels.Matrix{}, 1))
 		return nil
 	})
-	return s, err
+	return total, err
 }

@@ -132,14 +132,14 @@ func (t *trainer) run(ctx context.Context) error {
 		if err != nil {
 			return stopped(err, epoch)
 		}
-		if trained.labelled == 0 {
+		if trained.Labelled == 0 {
 			return &EmptyError{}
 		}
 		if epoch == 0 {
 			t.total = t.batches * int64(t.settings.Epochs)
 		}
-		r.Counts.Train = trained.labelled
-		loss, accuracy := trained.means()
+		r.Counts.Train = trained.Labelled
+		loss, accuracy := means(trained)
 		e.TrainLoss, e.TrainAccuracy = *loss, *accuracy
 
 		evaluation := time.Now()
@@ -148,8 +148,8 @@ func (t *trainer) run(ctx context.Context) error {
 			return stopped(err, epoch)
 		}
 		lap(&evaluation, &r.Seconds.Evaluation)
-		r.Counts.Val = val.labelled
-		e.ValLoss, e.ValAccuracy = val.means()
+		r.Counts.Val = val.Labelled
+		e.ValLoss, e.ValAccuracy = means(val)
 		lap(&at, &e.Seconds)
 		r.Epochs = append(r.Epochs, e)
 
@@ -173,8 +173,8 @@ func (t *trainer) run(ctx context.Context) error {
 		return stopped(err, r.BestEpoch)
 	}
 	lap(&evaluation, &r.Seconds.Evaluation)
-	r.Counts.Test = test.labelled
-	_, r.TestAccuracy = test.means()
+	r.Counts.Test = test.Labelled
+	_, r.TestAccuracy = means(test)
 	lap(&start, &r.Seconds.Total)
 	return nil
 }
@@ -189,53 +189,53 @@ func (t *trainer) evalPass(epoch uint32) Pass {
 }
 
 // epoch takes one step for each minibatch of the train split.
-func (t *trainer) epoch(ctx context.Context, epoch uint32) (s score, err error) {
+func (t *trainer) epoch(ctx context.Context, epoch uint32) (total kernels.Loss, err error) {
 	pass := Pass{Epoch: epoch, Fanouts: slices.Clone(t.settings.NumNeighbors), BatchSize: t.settings.BatchSize, Shuffle: true, Train: true}
 	seed := [2]uint32{uint32(t.settings.Seed), uint32(t.settings.Seed >> 32)}
 	index := 0
 	err = t.each(ctx, SplitTrain, pass, &t.report.Seconds.Wait, func(b *Batch) error {
 		w := kernels.Philox(seed, [4]uint32{uint32(index), uint32(uint64(index) >> 32), epoch, dropoutTag})
-		loss, labelled, right, err := t.step(ctx, b, [2]uint32{w[0], w[1]})
+		loss, err := t.step(ctx, b, [2]uint32{w[0], w[1]})
 		if err != nil {
 			return err
 		}
-		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+		if math.IsNaN(loss.Sum) || math.IsInf(loss.Sum, 0) {
 			return &DivergedError{epoch, index}
 		}
-		s.add(loss, labelled, right)
+		add(&total, loss)
 		index++
 		t.batches++
 		t.progress("train", t.batches, t.total)
 		return nil
 	})
-	return s, err
+	return total, err
 }
 
 // step does forward, backward and update for one minibatch. A minibatch without
 // labels changes nothing.
-func (t *trainer) step(ctx context.Context, b *Batch, key [2]uint32) (loss float64, labelled, right int, err error) {
-	labelled, err = b.check(t.model.Config.Classes)
+func (t *trainer) step(ctx context.Context, b *Batch, key [2]uint32) (loss kernels.Loss, err error) {
+	labelled, err := b.check(t.model.Config.Classes)
 	if err != nil || labelled == 0 {
-		return 0, 0, 0, err
+		return loss, err
 	}
 	seconds, at := &t.report.Seconds, time.Now()
 	z, err := t.forward(b, nn.Mode{Train: true, Key: key})
 	if err != nil || ctx.Err() != nil {
-		return 0, 0, 0, err
+		return loss, err
 	}
-	loss, labelled, right = kernels.CrossEntropy(z, b.Labels, z, 1/float32(labelled))
+	loss = t.engine.CrossEntropy(z, b.Labels, z, 1/float32(labelled))
 	lap(&at, &seconds.Forward)
-	if math.IsNaN(loss) || math.IsInf(loss, 0) {
-		return loss, labelled, right, nil
+	if math.IsNaN(loss.Sum) || math.IsInf(loss.Sum, 0) {
+		return loss, nil
 	}
 	t.network.Backward(z, t.gradient)
 	lap(&at, &seconds.Backward)
 	if ctx.Err() != nil { // the gradient may be incomplete
-		return 0, 0, 0, nil
+		return kernels.Loss{}, nil
 	}
 	t.update()
 	lap(&at, &seconds.Optimizer)
-	return loss, labelled, right, nil
+	return loss, nil
 }
 
 // update takes one Adam step.

@@ -23,7 +23,7 @@ func Run(t *testing.T, backend string) {
 		{"Gemm", suite.gemm}, {"GemmSpecialValues", suite.gemmSpecial}, {"GemmHalfScaleDropout", suite.gemmInput},
 		{"Aggregate", suite.aggregate}, {"AggregateTransposed", suite.transposed},
 		{"RowSums", suite.rowSums}, {"Epilogue", suite.epilogue}, {"ReluGrad", suite.reluGrad}, {"ColumnSums", suite.columnSums},
-		{"Gradients", suite.gradients}, {"Adam", suite.adam}, {"Stop", suite.stop}, {"Shapes", suite.shapes},
+		{"CrossEntropy", suite.crossEntropy}, {"Gradients", suite.gradients}, {"Adam", suite.adam}, {"Stop", suite.stop}, {"Shapes", suite.shapes},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {
