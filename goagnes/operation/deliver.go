@@ -281,6 +281,9 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 	if e.Outputs.EdgeIndex || e.Outputs.CSC {
 		targetPieces = (r.targets + piece - 1) / piece
 	}
+	if a, ok := b.Array("ptr"); ok {
+		words(a.data)[0] = 0 // a reused slab holds old bytes, and there may be no target
+	}
 	var next atomic.Int64
 	hits := int64(0)
 	err := parallel(e.Threads, func(int) error {
@@ -460,9 +463,6 @@ func (e *Engine) fillTargets(b *Batch, ends []uint32, lo, hi int) {
 		}
 	}
 	if a, ok := b.Array("ptr"); ok {
-		if lo == 0 {
-			words(a.data)[0] = 0 // a reused slab holds old bytes
-		}
 		copy(words(a.data)[1+lo:], ends[lo:hi])
 	}
 }
