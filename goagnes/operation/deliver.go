@@ -81,6 +81,30 @@ type reader struct {
 	freeR  chan []byte
 	stop   context.CancelFunc
 	done   chan struct{}
+
+	bodiesErr, runsErr error // why reading ended early, set before the channels are closed
+}
+
+// take returns the next chunk, loaded. Its buffer goes back to free after use,
+// also after an error with a chunk.
+func (r *reader) take(ctx context.Context, from <-chan *chunk, ended *error) (*chunk, error) {
+	select {
+	case c := <-from:
+		if c != nil {
+			return c, <-c.ready
+		}
+		// Reading ahead stops where the context ends, and the select takes any
+		// of two that are ready.
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if *ended != nil {
+			return nil, *ended
+		}
+		panic("operation: more chunks are taken than were read")
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
@@ -104,6 +128,7 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 	go func() {
 		defer close(inBodies)
 		defer close(r.bodies)
+		defer caught(&r.bodiesErr)
 		for i := range h.records {
 			if rec := &h.records[i]; rec.body == nil {
 				n := roundUp(rec.bytes, layout.PageSize)
@@ -117,6 +142,7 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 		defer close(r.done)
 		defer func() { <-inBodies }()
 		defer close(r.runs)
+		defer caught(&r.runsErr)
 		for i := range h.records {
 			rec := &h.records[i]
 			for from := int64(0); from < int64(rec.cold); from += e.chunkRows() {
@@ -205,21 +231,16 @@ func (h *hyperbatch) deliverOne(ctx context.Context, rd *reader, r *record, sort
 	start := time.Now()
 	body := r.body
 	if body == nil {
-		var c *chunk
-		select {
-		case c = <-rd.bodies:
-		case <-ctx.Done():
-			slab.Release()
-			return ctx.Err()
+		c, err := rd.take(ctx, rd.bodies, &rd.bodiesErr)
+		if c != nil {
+			defer func() { rd.freeB <- c.buf[:cap(c.buf)] }()
 		}
-		if err := <-c.ready; err != nil {
-			rd.freeB <- c.buf[:cap(c.buf)]
+		if err != nil {
 			slab.Release()
 			return err
 		}
 		e.meter.addSeconds(&e.meter.deliverWaitSeconds, start)
 		body = c.buf
-		defer func() { rd.freeB <- c.buf[:cap(c.buf)] }()
 	}
 	b := e.newBatch(r, slab)
 	if err := h.fill(ctx, rd, r, b, body, sort); err != nil {
@@ -389,13 +410,10 @@ func (h *hyperbatch) fillCold(ctx context.Context, rd *reader, r *record, nodes 
 		panic("operation: a run holds other rows than its minibatch needs")
 	}
 	for k := int64(0); k < int64(r.cold); {
-		var c *chunk
-		select {
-		case c = <-rd.runs:
-		case <-ctx.Done():
-			return ctx.Err()
+		c, err := rd.take(ctx, rd.runs, &rd.runsErr)
+		if c == nil {
+			return err
 		}
-		err := <-c.ready
 		if err == nil {
 			copyRows(c.buf[c.skip:], h.e.stride, nil, locals[k:k+c.rows], parts)
 			k += c.rows
