@@ -37,9 +37,9 @@ func (e *Engine) Start(ctx context.Context, epoch uint32) *Run {
 	e.meter.begin()
 	go func() {
 		defer close(r.done)
+		defer e.meter.end()
 		defer caught(&r.err)
 		r.err = e.epoch(ctx, epoch, r)
-		e.meter.end()
 	}()
 	return r
 }
@@ -55,9 +55,7 @@ func (e *Engine) epoch(ctx context.Context, epoch uint32, r *Run) error {
 	defer func() { e.meter.bound.Store(bound.bytes()) }()
 	for first := int64(0); first < total; first += int64(e.Hyperbatch) {
 		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(e.Hyperbatch), total-first)), bound: bound}
-		err := e.one(ctx, h, r)
-		h.release()
-		if err != nil {
+		if err := e.one(ctx, h, r); err != nil {
 			return err
 		}
 	}
@@ -65,7 +63,8 @@ func (e *Engine) epoch(ctx context.Context, epoch uint32, r *Run) error {
 }
 
 func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
-	e.slabs.Trim() // sampling needs the memory that idle batches hold
+	defer h.release() // also when a bug ends the epoch
+	e.slabs.Trim()    // sampling needs the memory that idle batches hold
 	e.meter.hyperbatches.Add(1)
 	if err := h.sampleAll(ctx); err != nil {
 		return err

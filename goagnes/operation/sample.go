@@ -301,22 +301,9 @@ func (w *window) visitBlocks(ctx context.Context) error {
 		err := parallel(e.Threads, func(worker int) error {
 			var failed error
 			for u := range units {
-				if u.frame != nil {
-					err := u.frame.Wait(context.Background()) // a read in flight must end before its frame is reused
-					if failed == nil && err == nil && ctx.Err() == nil {
-						err = w.sampleBlock(&w.workers[worker], u)
-					}
-					u.frame.Unpin()
-					if failed == nil && err != nil {
-						failed = err
-						cancel()
-					}
-					continue
-				}
-				if failed == nil && ctx.Err() == nil {
-					if failed = w.sampleHub(ctx, &w.workers[worker], u); failed != nil {
-						cancel()
-					}
+				if err := w.visit(ctx, &w.workers[worker], u, failed != nil); failed == nil && err != nil {
+					failed = err
+					cancel()
 				}
 			}
 			return failed
@@ -337,7 +324,27 @@ func (w *window) visitBlocks(ctx context.Context) error {
 	if failed := <-errs; failed != nil {
 		return failed
 	}
+	if err == nil {
+		err = ctx.Err() // then the workers passed over what they were given last
+	}
 	return err
+}
+
+// visit samples for the requests of a unit, unless skip or the context says
+// that nothing is to be done but to give its frame back.
+func (w *window) visit(ctx context.Context, s *sampler, u unit, skip bool) error {
+	if u.frame == nil {
+		if skip || ctx.Err() != nil {
+			return nil
+		}
+		return w.sampleHub(ctx, s, u)
+	}
+	defer u.frame.Unpin()
+	err := u.frame.Wait(context.Background()) // a read in flight must end before its frame is reused
+	if err != nil || skip || ctx.Err() != nil {
+		return err
+	}
+	return w.sampleBlock(s, u)
 }
 
 func (w *window) loadBlocks(ctx context.Context, units chan<- unit) error {
