@@ -75,6 +75,9 @@ type Loader struct {
 	epoch  uint32 // of the next Start
 	run    *operation.Run
 	closed bool
+
+	closing  sync.Once
+	closeErr error
 }
 
 // NewLoader returns a loader. Nothing is sampled before Start.
@@ -258,13 +261,15 @@ func (l *Loader) Stop() {
 }
 
 // Close ends the loader. Batches that were handed out stay valid until they
-// are released. It may be called again.
+// are released. It may be called again, and from several goroutines: every call
+// returns when the loader has ended.
 func (l *Loader) Close() error {
+	l.closing.Do(func() { l.closeErr = l.close() })
+	return l.closeErr
+}
+
+func (l *Loader) close() error {
 	l.mu.Lock()
-	if l.closed {
-		l.mu.Unlock()
-		return nil
-	}
 	l.closed = true
 	l.mu.Unlock()
 	err := l.engine.Close()

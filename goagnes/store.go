@@ -39,6 +39,9 @@ type Store struct {
 	mu      sync.Mutex
 	closed  bool
 	loaders map[*Loader]struct{}
+
+	closing  sync.Once
+	closeErr error
 }
 
 // Open opens the store at path. A store that is damaged where it is read here,
@@ -127,13 +130,15 @@ func (s *Store) mapFor(purpose string, n int64) ([]byte, error) {
 }
 
 // Close closes the store and every loader of it. Batches that were handed out
-// stay valid until they are released. Close may be called again.
+// stay valid until they are released. Close may be called again, and from
+// several goroutines: every call returns when the store is closed.
 func (s *Store) Close() error {
+	s.closing.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Store) close() error {
 	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
 	s.closed = true
 	var open []*Loader
 	for l := range s.loaders {
