@@ -38,7 +38,7 @@ func (w *window) sampleHub(ctx context.Context, s *sampler, u unit) error {
 	s.hub = s.hub[:0]
 	for _, r := range row {
 		w.offsets[r.slot], w.counts[r.slot] = at, uint32(n)
-		chosen := s.positions[:n]
+		chosen := s.chosen(n)
 		draw(chosen, w.batches[r.batch].key, original, w.position(r.slot), w.hop, degree, &s.seen)
 		for k, p := range chosen {
 			s.hub = append(s.hub, hubPick{uint64(p), at + uint32(k)})

@@ -141,7 +141,7 @@ func (e *Engine) estimate() estimate {
 		degree += 2 * e.manifest.NumEdges / e.manifest.NumNodes
 	}
 	frontier := int64(e.BatchSize)
-	nodes, edges, most := frontier, int64(0), frontier*32
+	nodes, edges, most := frontier, int64(0), frontier*64
 	for _, k := range e.Fanouts {
 		n := degree
 		if k >= 0 {

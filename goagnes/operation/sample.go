@@ -38,7 +38,7 @@ type window struct {
 	mem      *twoEnded
 	buffer   *memory.Buffer
 	batches  []windowBatch
-	repeated map[uint32]uint32 // slot of a repeated seed -> its position
+	repeated []uint32 // by slot of the seeds: position of a repeated one, else 0; nil where none is
 
 	// of the hop being sampled
 	hop     int
@@ -54,10 +54,20 @@ type window struct {
 
 // sampler is a worker's scratch.
 type sampler struct {
-	positions []uint32
+	positions []uint32 // see chosen
 	seen      positionSet
 	pages     []byte
 	hub       []hubPick
+}
+
+// chosen returns room for n positions, valid until the next call. It grows with
+// what is drawn, whose neighbours have room in out already: a fanout may be far
+// above every degree.
+func (s *sampler) chosen(n int) []uint32 {
+	if cap(s.positions) < n {
+		s.positions = make([]uint32, max(n, min(2*cap(s.positions), 1<<16)))
+	}
+	return s.positions[:n]
 }
 
 // hubPick is one chosen neighbour of a hub.
@@ -95,14 +105,14 @@ func (w *window) sample(ctx context.Context, first, n int) error {
 // readSeeds sets every minibatch's seeds, as internal ids.
 func (w *window) readSeeds(ctx context.Context, first int) error {
 	e := w.h.e
-	total := 0
+	total, most := 0, 0
 	for j := range w.batches {
 		b := &w.batches[j]
 		index := w.h.first + int64(first+j)
 		from := index * int64(e.BatchSize)
 		b.rec = record{index: index, seeds: int(min(int64(e.BatchSize), e.Seeds.Len()-from))}
 		b.key = batchKey(e.Seed, w.h.epoch, uint64(index))
-		total += b.rec.seeds
+		total, most = total+b.rec.seeds, max(most, b.rec.seeds)
 	}
 	placesRaw, err := w.mem.takeHigh(int64(total) * 8)
 	if err != nil {
@@ -133,21 +143,29 @@ func (w *window) readSeeds(ctx context.Context, first int) error {
 	if err := w.toInternal(ctx, ids, internal); err != nil {
 		return err
 	}
+	raw, err := w.mem.takeHigh(tableBytes(most))
+	if err != nil {
+		return err
+	}
+	slots := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(raw))), len(raw)/8)
+	var seen table
 	w.repeated = nil
-	seen := make(map[uint32]struct{}, e.BatchSize)
 	at = 0
 	for j := range w.batches {
 		b := &w.batches[j]
 		b.hops = append(b.hops, hopPart{nodes: internal[at : at+b.rec.seeds]})
-		clear(seen)
+		seen.reset(slots[:tableBytes(b.rec.seeds)/8])
 		for i, v := range b.hops[0].nodes {
-			if _, again := seen[v]; again {
-				if w.repeated == nil {
-					w.repeated = map[uint32]uint32{}
-				}
-				w.repeated[uint32(at+i)] = uint32(i)
+			if _, added := seen.add(v, 0); added {
+				continue
 			}
-			seen[v] = struct{}{}
+			if w.repeated == nil {
+				if w.repeated, err = w.mem.lowWords(total); err != nil {
+					return err
+				}
+				clear(w.repeated)
+			}
+			w.repeated[at+i] = uint32(i)
 		}
 		at += b.rec.seeds
 	}
@@ -227,6 +245,9 @@ func (w *window) sampleHop(ctx context.Context) error {
 		frontiers[j] = b.frontier()
 		total += len(frontiers[j])
 	}
+	if total > math.MaxUint32 {
+		return errSplit // slots are 32 bits
+	}
 	var err error
 	if w.offsets, err = w.mem.highWords(total); err != nil {
 		return err
@@ -252,9 +273,6 @@ func (w *window) sampleHop(ctx context.Context) error {
 	for i := range w.workers {
 		if w.workers[i].pages, err = w.mem.takeHigh(min(1<<20, max(2*layout.PageSize, w.mem.room()/32/layout.PageSize*layout.PageSize))); err != nil {
 			return err
-		}
-		if w.fanout > 0 {
-			w.workers[i].positions = make([]uint32, w.fanout)
 		}
 	}
 	entry := int64(4 + e.edgeWide)
@@ -511,7 +529,7 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 				h.graph.mark(pageBase + int64(p))
 			}
 		} else {
-			chosen := s.positions[:n]
+			chosen := s.chosen(n)
 			draw(chosen, w.batches[r.batch].key, g.Original(i), w.position(r.slot), w.hop, uint64(end-start), &s.seen)
 			for k, p := range chosen {
 				q := start + int(p)
