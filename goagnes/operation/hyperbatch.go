@@ -2,9 +2,12 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -212,23 +215,43 @@ func (e *Engine) runsFile(size int64) (*storage.File, error) {
 	return e.grow(&e.runs, "rows", size)
 }
 
+// grow makes a scratch file at least size bytes long: in large steps, or by just
+// what is needed where scratch_limit or the device leaves no room for a step.
 func (e *Engine) grow(f **storage.File, name string, size int64) (*storage.File, error) {
 	const step = 64 << 20
+	if *f != nil && e.grown[name] >= size {
+		return *f, nil
+	}
 	if e.scratch == nil {
 		s, err := e.Scratch()
 		if err != nil {
-			return nil, fmt.Errorf("what does not fit the memory budget must be spilled: %w", err)
+			return nil, spillError(err)
 		}
 		e.scratch = s
 	}
-	var err error
-	switch {
-	case *f == nil:
-		*f, err = e.scratch.Create(name, roundUp(size, step))
-		e.grown[name] = roundUp(size, step)
-	case e.grown[name] < size:
-		err = e.scratch.Extend(*f, roundUp(size, step))
-		e.grown[name] = roundUp(size, step)
+	to := func(bytes int64) error {
+		var err error
+		if *f == nil {
+			*f, err = e.scratch.Create(name, bytes)
+		} else {
+			err = e.scratch.Extend(*f, bytes)
+		}
+		if err == nil {
+			e.grown[name] = bytes
+		}
+		return err
 	}
-	return *f, err
+	err := to(roundUp(size, step))
+	var limit *storage.ScratchError
+	if errors.As(err, &limit) || errors.Is(err, unix.ENOSPC) {
+		err = to(roundUp(size, layout.PageSize))
+	}
+	if err != nil {
+		return nil, spillError(err)
+	}
+	return *f, nil
+}
+
+func spillError(err error) error {
+	return fmt.Errorf("what does not fit the memory budget must be spilled, raise memory or choose another scratch directory: %w", err)
 }
