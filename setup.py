@@ -7,9 +7,11 @@ only tells setuptools when, and that the result is a cp311-abi3 wheel.
 from __future__ import annotations
 
 import importlib.util
+import shutil
 from pathlib import Path
 
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from wheel.bdist_wheel import bdist_wheel
 
@@ -17,6 +19,14 @@ ROOT = Path(__file__).resolve().parent
 spec = importlib.util.spec_from_file_location("goagnes_build", ROOT / "capi" / "build.py")
 native = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(native)
+
+
+class CleanBuild(build):
+    """Starts from nothing, so that no file of an earlier build reaches the wheel."""
+
+    def run(self) -> None:
+        shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
 
 
 class BuildNative(build_ext):
@@ -38,5 +48,5 @@ class StableWheel(bdist_wheel):
 
 setup(
     ext_modules=[Extension("goagnes._goagnes", sources=[], py_limited_api=True)],
-    cmdclass={"build_ext": BuildNative, "bdist_wheel": StableWheel},
+    cmdclass={"build": CleanBuild, "build_ext": BuildNative, "bdist_wheel": StableWheel},
 )

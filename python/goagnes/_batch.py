@@ -27,7 +27,8 @@ class Batch:
     and ``batch_size`` (S), ``num_nodes``, ``num_edges``, ``index`` (the minibatch's
     number in its epoch), ``num_sampled_nodes`` (new nodes: seeds, then per hop) and
     ``num_sampled_edges`` (per hop). ``x``, ``y`` and ``e_id`` are None where the store
-    or the loader has none; as keys they are then absent.
+    or the loader has none; as keys they are then absent. Arrays can be replaced and
+    added: ``batch.x = batch.x / 255``.
 
     The arrays are views: they keep the minibatch's memory, which is the loader's
     budget, until the last of them is dropped. Copy what is to be kept for long.
@@ -58,6 +59,15 @@ class Batch:
                 return None
             raise AttributeError(f"the minibatch has no {name!r}; it has {', '.join(self._arrays)}") from None
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__slots__:
+            object.__setattr__(self, name, value)
+        else:
+            self._arrays[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        setattr(self, name, value)
+
     def __getitem__(self, name: str) -> Any:
         if name in self._arrays:
             return self._arrays[name]
@@ -82,8 +92,16 @@ class Batch:
         """Names and arrays."""
         return list(self._arrays.items())
 
+    def to(self, *args: Any, **kwargs: Any) -> Batch:
+        """Replaces every torch tensor by ``tensor.to(*args, **kwargs)``, and returns the minibatch."""
+        for name, array in self._arrays.items():
+            if not hasattr(array, "to"):
+                raise TypeError(f'to() is for torch tensors, {name} is a {type(array).__name__}; use output="torch"')
+            self._arrays[name] = array.to(*args, **kwargs)
+        return self
+
     def __repr__(self) -> str:
-        shapes = ", ".join(f"{name}={list(array.shape)}" for name, array in self._arrays.items())
+        shapes = ", ".join(f"{name}={list(getattr(array, 'shape', []))}" for name, array in self._arrays.items())
         return f"Batch({shapes}, batch_size={self.batch_size})"
 
     def __reduce__(self) -> NoReturn:

@@ -23,7 +23,15 @@ def test_raw_equals_store(tmp_path):
     options = {"num_nodes": 1024, "num_features": 4, "avg_degree": 5, "seed": 9, "feature_dtype": np.float16}
     assert ga.generate(raw=tmp_path / "raw", kind="rmat", **options) is None
     files = sorted(os.listdir(tmp_path / "raw"))
-    assert files == ["edge_index.npy", "num_nodes.npy", "split_test.npy", "split_train.npy", "split_val.npy", "x.npy", "y.npy"]
+    assert files == [
+        "edge_index.npy",
+        "num_nodes.npy",
+        "split_test.npy",
+        "split_train.npy",
+        "split_val.npy",
+        "x.npy",
+        "y.npy",
+    ]
     splits = {name: tmp_path / "raw" / f"split_{name}.npy" for name in ("train", "val", "test")}
     edges, x, y = (tmp_path / "raw" / f"{name}.npy" for name in ("edge_index", "x", "y"))
     with (

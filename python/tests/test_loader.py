@@ -204,6 +204,17 @@ def test_transform(store):
         assert features.shape[1] == 5
 
 
+def test_arrays_can_be_replaced_and_added(store, graph):
+    batch = next(iter(loader_of(store, [2], [4])))
+    batch.x += 1
+    np.testing.assert_array_equal(batch.x, graph.x[batch.n_id] + 1)
+    batch["weight"] = np.ones(3)
+    batch.y = None
+    assert batch.weight.sum() == 3
+    assert "weight" in batch
+    assert dict(batch.items())["y"] is None
+
+
 def test_no_edge_ids(store):
     batch = next(iter(loader_of(store, edge_ids=False)))
     assert batch.e_id is None
