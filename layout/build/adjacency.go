@@ -213,7 +213,7 @@ func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *
 	}
 	internal := a.order.internal
 	wide, record := a.wide, int(a.record)
-	edges, _, err := scan(a.b.ctx, e, a.numNodes, true, a.b.o.Threads, a.b.edgeProgress("distribute edges", e),
+	_, _, err := scan(a.b.ctx, e, a.numNodes, true, a.b.o.Threads, a.b.edgeProgress("distribute edges", e),
 		func(k *edgeChunk) error {
 			if internal != nil {
 				for i, v := range k.src {
@@ -249,7 +249,6 @@ func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *
 			}
 			return nil
 		})
-	a.b.readEdges(e, edges)
 	if ferr := s.finish(); err == nil {
 		err = ferr
 	}

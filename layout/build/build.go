@@ -21,7 +21,9 @@
 //
 // # The passes
 //
-// Where ids are ranked, a pass over the edges finds the distinct ids. The next pass
+// Edges that are parsed from text are kept after the first pass if an eighth of the
+// budget holds them. Where ids are ranked, a pass over the edges finds the distinct
+// ids. The next pass
 // checks every id and counts edges, degrees and how targets spread. The order of
 // nodes follows from the degrees alone. The last pass appends every edge to a
 // partition, a range of internal targets that can be sorted in memory; partitions
@@ -172,6 +174,7 @@ type builder struct {
 
 	writeBuffer int
 	sections    []layout.Section
+	keeps       bool // edges were kept between passes, or were to be
 	numNodes    int64
 	classes     int64
 	unlabelled  int64 // labels that were NaN
@@ -316,7 +319,11 @@ func (b *builder) workMemory() int64 {
 // enough returns the budget in which need bytes beyond what is taken now find room:
 // write buffers grow with the budget, 8 of them by 1/128 each.
 func (b *builder) enough(need int64) int64 {
-	return b.mem.total + max(need-b.mem.free(), 0)*16/15 + 64<<10
+	n := b.mem.total + max(need-b.mem.free(), 0)*16/15 + 64<<10
+	if b.keeps {
+		n += n / 7 // the eighth in which edges are kept
+	}
+	return n
 }
 
 // roomToWork refuses a budget that leaves too little for workMemory.
@@ -329,7 +336,16 @@ func (b *builder) roomToWork() error {
 
 // write writes all sections.
 func (b *builder) write() (*layout.Manifest, error) {
-	edges := b.o.Edges
+	var edges source.Edges = countedEdges{b.o.Edges, b}
+	var kept *keptEdges
+	if _, counted := edges.Count(); !counted { // it takes parsing to know the edges
+		var err error
+		if kept, err = b.keep(edges, (b.mem.free()-b.workMemory())/8); err != nil {
+			return nil, err
+		}
+		defer kept.drop()
+		edges, b.keeps = kept, true
+	}
 	known := int64(-1)
 	if b.o.NumNodes > 0 {
 		known = b.o.NumNodes
@@ -365,6 +381,10 @@ func (b *builder) write() (*layout.Manifest, error) {
 
 	timed := b.stopwatch("count edges")
 	tables := b.orderTables(known)
+	if known > 0 && tables == 0 && kept != nil {
+		kept.drop() // an order is worth more than a pass
+		tables = b.orderTables(known)
+	}
 	c, err := b.count(edges, known, tables)
 	if err != nil {
 		return nil, err
@@ -398,6 +418,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 	}
 	r.closeOriginal()
 	ranks.close()
+	kept.drop()
 	timed()
 
 	timed = b.stopwatch("write arrays")
@@ -537,11 +558,6 @@ func fileBytes(name string, values int64) int64 {
 		return fi.Size()
 	}
 	return values
-}
-
-// readEdges counts one pass over the edges.
-func (b *builder) readEdges(e source.Edges, edges int64) {
-	b.report.BytesRead += fileBytes(e.Name(), 16*edges)
 }
 
 func (b *builder) inputBytes(edges int64) int64 {

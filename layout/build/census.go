@@ -96,7 +96,6 @@ func (b *builder) count(e source.Edges, numNodes, tables int64) (*census, error)
 			}
 			return nil
 		})
-	b.readEdges(e, c.edges)
 	if err != nil {
 		c.close()
 		return nil, err

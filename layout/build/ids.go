@@ -78,7 +78,7 @@ func (b *builder) rankIDs(e source.Edges) (*ranker, error) {
 func (b *builder) scanIDs(e source.Edges, f func(ids []int64) error) error {
 	done := int64(0)
 	progress := b.edgeProgress("rank ids", e)
-	err := e.Scan(b.ctx, func(src, dst []int64) error {
+	return e.Scan(b.ctx, func(src, dst []int64) error {
 		for i := range src {
 			if src[i]|dst[i] < 0 {
 				return faultf(e.Name(), done+int64(i), "edge %d → %d: negative id; ids are 0 or more", src[i], dst[i])
@@ -94,8 +94,6 @@ func (b *builder) scanIDs(e source.Edges, f func(ids []int64) error) error {
 		progress(done)
 		return b.ctx.Err()
 	})
-	b.readEdges(e, done)
-	return err
 }
 
 func (b *builder) rankBitmap(e source.Edges) (*ranker, error) {

@@ -17,6 +17,7 @@ import (
 
 // Ranks do not depend on how they were found, and are the ascending distinct ids.
 func TestRankedIDs(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 5))
 	var ids []int64
 	for range 40_000 {
@@ -95,6 +96,7 @@ func TestNumberOfNodes(t *testing.T) {
 }
 
 func TestLabels(t *testing.T) {
+	t.Parallel()
 	nan := math.NaN()
 	for _, c := range []struct {
 		name    string
@@ -147,6 +149,7 @@ func TestSplits(t *testing.T) {
 
 // A refused input is named with its place and class, and leaves nothing behind.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	edges := edgesOf([]int64{0, 1, 2}, []int64{2, 1, 0})
 	arrays := func(name string, r source.Rows) Options {
 		return Options{Edges: edges, NumNodes: 3, Arrays: map[string]source.Rows{name: r}}
@@ -214,6 +217,7 @@ func (c changing) Scan(ctx context.Context, f func(src, dst []int64) error) erro
 }
 
 func TestInputThatChanges(t *testing.T) {
+	t.Parallel()
 	first := [2][]int64{{0, 1, 2, 3}, {0, 1, 2, 3}}
 	for name, second := range map[string][2][]int64{
 		"longer":        {{0, 1, 2, 3, 3}, {0, 1, 2, 3, 3}},
@@ -241,10 +245,14 @@ func TestInputThatChanges(t *testing.T) {
 // Where the budget has no room for the tables of an order the nodes keep theirs, and
 // the report says how much memory would do.
 func TestOrderFallsBack(t *testing.T) {
+	t.Parallel()
 	n := int64(3_000_000)
 	o := Options{Edges: edgesOf([]int64{0, n - 1}, []int64{5, 6}), BlockSize: 4 << 10, Memory: 18 << 20}
-	for _, known := range []int64{0, n} {
+	for _, known := range []int64{0, n, -1} {
 		o.NumNodes = known
+		if known < 0 {
+			o.NumNodes, o.Edges = 0, uncounted{o.Edges, new(int)}
+		}
 		path, r := buildIn(t, o, tuning{})
 		if r.Order != OrderOriginal || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "needs memory=") {
 			t.Fatalf("order %s, notes %q", r.Order, r.Notes)
@@ -258,6 +266,62 @@ func TestOrderFallsBack(t *testing.T) {
 		enough.Memory = need
 		if _, r := buildIn(t, enough, tuning{}); r.Order != OrderDegree {
 			t.Errorf("order %s with the memory that was asked for; notes %q", r.Order, r.Notes)
+		}
+	}
+}
+
+// uncounted edges are like text: their number takes a pass to know.
+type uncounted struct {
+	source.Edges
+	scans *int
+}
+
+func (uncounted) Count() (int64, bool) { return 0, false }
+
+func (u uncounted) Scan(ctx context.Context, f func(src, dst []int64) error) error {
+	*u.scans++
+	return u.Edges.Scan(ctx, f)
+}
+
+// Edges that must be parsed are read once where they fit and once a pass otherwise.
+func TestKeptEdges(t *testing.T) {
+	t.Parallel()
+	g := randomGraph(8, 2000, 250_000, 1)
+	g.splits = nil
+	for v := range g.n {
+		g.src, g.dst = append(g.src, v), append(g.dst, v)
+	}
+	for _, c := range []struct {
+		memory int64
+		ids    string
+		scale  int64
+		scans  int
+	}{
+		{256 << 20, IDsDense, 1, 1},
+		{256 << 20, IDsRank, 1, 1},
+		{256 << 20, IDsRank, 1 << 40, 4}, // ids past 2^32, and past the bitmap
+		{20 << 20, IDsDense, 1, 2},
+		{20 << 20, IDsRank, 1, 3},
+	} {
+		var far [2][]int64
+		for side, ids := range [2][]int64{g.src, g.dst} {
+			for _, v := range ids {
+				far[side] = append(far[side], v*c.scale)
+			}
+		}
+		scans := 0
+		o := g.options()
+		o.NumNodes, o.Edges, o.IDs, o.Memory = 0, uncounted{edgesOf(far[0], far[1]), &scans}, c.ids, c.memory
+		o.BlockSize = 4 << 10
+		path, r := buildIn(t, o, tuning{})
+		if err := readStore(t, path).compare(g, OrderDegree); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if scans != c.scans {
+			t.Errorf("%+v: %d passes", c, scans)
+		}
+		if r.PeakMemoryPlanned > c.memory {
+			t.Errorf("%+v: %d bytes planned", c, r.PeakMemoryPlanned)
 		}
 	}
 }

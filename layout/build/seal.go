@@ -47,6 +47,13 @@ func (b *builder) create(sec layout.Section) (*section, error) {
 		s.abort()
 		return nil, err
 	}
+	// Where the size is known the file grows once, and a full disk is found early.
+	if n := sec.Rows * sec.Stride(); sec.Kind == layout.KindArray && n >= 1<<20 {
+		if err := s.w.Preallocate(n); err != nil {
+			s.abort()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 

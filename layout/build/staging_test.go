@@ -26,6 +26,7 @@ import (
 // Two builds of one input are equal byte by byte, whatever the memory, the threads and
 // the place; a different input or setting has another id.
 func TestByteEqualRebuild(t *testing.T) {
+	t.Parallel()
 	g := randomGraph(11, 3000, 50_000, 20)
 	files := func(o Options, tune tuning) (map[string]string, string) {
 		path, r := buildIn(t, o, tune)
@@ -68,6 +69,7 @@ func TestByteEqualRebuild(t *testing.T) {
 }
 
 func TestExistingPath(t *testing.T) {
+	t.Parallel()
 	ctx := context.Background()
 	small, large := randomGraph(1, 10, 20, 1), randomGraph(2, 40, 80, 2)
 	dir := t.TempDir()
@@ -133,6 +135,7 @@ func TestExistingPath(t *testing.T) {
 
 // A scratch limit that is too small ends a build like a full disk would.
 func TestScratchLimit(t *testing.T) {
+	t.Parallel()
 	g := randomGraph(3, 3000, 100_000, 30)
 	for _, limit := range []int64{1, 1 << 20} { // fails with the edges, with the features
 		o := g.options()
@@ -161,6 +164,7 @@ func TestScratchElsewhere(t *testing.T) {
 
 // cancelAfter cancels its context in the midst of a stage.
 func TestCancelMidway(t *testing.T) {
+	t.Parallel()
 	g := randomGraph(4, 20_000, 600_000, 40)
 	for _, stage := range []string{"count edges", "distribute edges", "write graph", "write node.x", "write node.y"} {
 		for _, tune := range []tuning{{}, {onScratch: true, sortBytes: 1 << 20, areaBytes: 1 << 20}} {
@@ -306,6 +310,7 @@ func childBuild(path string, env ...string) *exec.Cmd {
 
 // A write that the system refuses, as on a full disk, ends the build and leaves nothing.
 func TestRefusedWrite(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []string{"4096", "200000", "1500000", "4000000"} {
 		path := filepath.Join(t.TempDir(), "store")
 		out, err := childBuild(path, "BUILD_TEST_FSIZE="+limit).Output()

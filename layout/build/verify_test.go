@@ -47,6 +47,7 @@ func verifyStore(t *testing.T, order string) (string, *graph) {
 }
 
 func TestVerifySound(t *testing.T) {
+	t.Parallel()
 	for _, order := range []string{OrderOriginal, OrderDegree} {
 		path, _ := verifyStore(t, order)
 		whole(t, path)
@@ -59,6 +60,7 @@ func TestVerifySound(t *testing.T) {
 
 // Every single flipped bit of every file is found, and the file named.
 func TestVerifyFindsFlippedBits(t *testing.T) {
+	t.Parallel()
 	path, _ := verifyStore(t, OrderDegree)
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -139,9 +141,11 @@ func TestVerifyFindsEverythingAtOnce(t *testing.T) {
 }
 
 func TestVerifyFindsTruncationAndSwappedPages(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{layout.ManifestFile, layout.ChecksumFile, layout.SectionGraph, layout.SectionX} {
 		for _, how := range []string{"cut page", "cut byte", "longer", "empty", "swapped"} {
 			t.Run(file+"/"+how, func(t *testing.T) {
+				t.Parallel()
 				path, _ := verifyStore(t, OrderOriginal)
 				name := filepath.Join(path, file)
 				b := must(os.ReadFile(name))
@@ -241,6 +245,7 @@ func firstHub(change func(piece []byte)) func(b []byte) {
 
 // Contents that contradict each other are found although all checksums are right.
 func TestVerifyFindsContradictions(t *testing.T) {
+	t.Parallel()
 	put := func(at int64, v uint32) func(b []byte) {
 		return func(b []byte) { binary.LittleEndian.PutUint32(b[at:], v) }
 	}
@@ -274,6 +279,7 @@ func TestVerifyFindsContradictions(t *testing.T) {
 		{layout.SectionGraph, firstHub(func(piece []byte) { piece[40]++ }), "has the original id"},
 	} {
 		t.Run(c.file+" "+c.want, func(t *testing.T) {
+			t.Parallel()
 			path, _ := verifyStore(t, OrderDegree)
 			name := filepath.Join(path, c.file)
 			b := must(os.ReadFile(name))
@@ -317,6 +323,7 @@ func TestVerifyWhatIsNoStore(t *testing.T) {
 
 // Edge ids and tables larger than the budget are checked in several passes.
 func TestVerifyInWindows(t *testing.T) {
+	t.Parallel()
 	n := int64(70_000)
 	g := &graph{n: n}
 	r := rand.New(rand.NewPCG(3, 3))
