@@ -62,6 +62,8 @@ type benchReport struct {
 	Memory      int64         `json:"memory"`       // budget in bytes
 	PeakRSS     int64         `json:"peak_rss"`     // of the process, bytes
 	OpenSeconds float64       `json:"open_seconds"` // opening the store
+	DeviceRead  int64         `json:"device_read"`  // bytes that the system says the process read from devices while it prepared, -1 where it does not
+	DeviceWrite int64         `json:"device_write"` // likewise, written
 	Epochs      []benchEpoch  `json:"epochs"`
 	Stats       goagnes.Stats `json:"stats"`
 }
@@ -92,6 +94,7 @@ func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOption
 	if most > 0 {
 		total = min(total, int64(most))
 	}
+	readBefore, writtenBefore := deviceBytes()
 	for epoch := range epochs {
 		one := benchEpoch{Epoch: epoch}
 		start := time.Now()
@@ -121,7 +124,31 @@ func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOption
 	}
 	report.Stats = loader.Stats()
 	report.PeakRSS = peakRSS()
+	report.DeviceRead, report.DeviceWrite = deviceBytes()
+	if report.DeviceRead >= 0 {
+		report.DeviceRead -= readBefore
+		report.DeviceWrite -= writtenBefore
+	}
 	return report, nil
+}
+
+// deviceBytes returns what the process read from and wrote to devices so far,
+// by the system's own count; -1 where the system does not tell.
+func deviceBytes() (read, written int64) {
+	read, written = -1, -1
+	counts, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		return read, written
+	}
+	for _, line := range strings.Split(string(counts), "\n") {
+		if n, ok := strings.CutPrefix(line, "read_bytes: "); ok {
+			read, _ = strconv.ParseInt(n, 10, 64)
+		}
+		if n, ok := strings.CutPrefix(line, "write_bytes: "); ok {
+			written, _ = strconv.ParseInt(n, 10, 64)
+		}
+	}
+	return read, written
 }
 
 // peakRSS returns the most memory that the process had resident, in bytes; 0
