@@ -137,7 +137,7 @@ func readManifest(dir string) ([]byte, error) {
 	case st.Size() > layout.MaxManifest:
 		return nil, layout.Errorf(layout.Limits, layout.ManifestFile, "%d bytes, at most %d are read", st.Size(), int64(layout.MaxManifest))
 	}
-	f, err := OpenFile(path, Flags{Buffered: true})
+	f, err := OpenFile(path, Flags{})
 	if err != nil {
 		return nil, err
 	}
