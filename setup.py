@@ -37,6 +37,14 @@ class BuildNative(build_ext):
         native.library(target)
         native.program(target.parent / "bin" / "goagnes")
 
+    def copy_extensions_to_source(self) -> None:
+        """For an editable install: the program too."""
+        super().copy_extensions_to_source()
+        built = Path(self.build_lib).resolve() / "goagnes" / "bin" / "goagnes"
+        beside = ROOT / "python" / "goagnes" / "bin" / "goagnes"
+        beside.parent.mkdir(exist_ok=True)
+        shutil.copy(built, beside)
+
 
 class StableWheel(bdist_wheel):
     """Tags the wheel for CPython 3.11 and every later one."""

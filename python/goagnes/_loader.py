@@ -182,9 +182,9 @@ class NeighborLoader:
         """What was read, written, hit and missed, and the seconds of each stage, since the loader was made."""
         return dict(json.loads(_native.call("DescribeLoader", self.handle, "stats")))
 
-    def explain(self) -> Any:
-        """The plan of an epoch: its choices with their estimates and, after a run, what they came to."""
-        return json.loads(_native.call("DescribeLoader", self.handle, "explain"))
+    def explain(self) -> NoReturn:
+        """Refuses: a plan with estimates is not supported yet; :meth:`stats` tells what an epoch came to."""
+        raise UnsupportedError("explain is not supported yet; stats() tells what an epoch came to")
 
     def close(self) -> None:
         """Stops preparing and gives the memory back. Closing twice does nothing."""

@@ -322,6 +322,8 @@ def test_stats(store):
     assert stats["minibatches"] == 3
     assert stats["seed"] == loader.seed
     assert stats["bytes_read"] > 0
+    with pytest.raises(ga.UnsupportedError, match="explain"):
+        loader.explain()
 
 
 def test_repr_and_properties(store):
