@@ -479,7 +479,10 @@ func (b *builder) orderNodes(c *census) (*order, error) {
 	if b.numNodes == 0 {
 		return &order{name: OrderDegree}, b.writeIDTables(&order{})
 	}
-	r := degreeOrder(c, b.numNodes, view[uint64](train.bytes), c.targets)
+	r, err := degreeOrder(b.ctx, c, b.numNodes, view[uint64](train.bytes), c.targets)
+	if err != nil {
+		return nil, err
+	}
 	if err := b.writeIDTables(r); err != nil {
 		r.close()
 		return nil, err

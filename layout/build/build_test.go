@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
@@ -113,4 +114,26 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("err = %v", err)
 	}
 	onlyStore(t, path)
+}
+
+// Out-degrees past what is counted by class are sorted one by one.
+func TestDegreeOrderOfHubs(t *testing.T) {
+	t.Parallel()
+	g := &graph{n: 9, splits: map[string][]int64{"train": {6, 2, 8}}}
+	for v, edges := range []int{5, hubDegree, hubDegree + 7, 0, hubDegree - 1, hubDegree, hubDegree, hubDegree + 7, 5} {
+		for i := range edges {
+			g.src, g.dst = append(g.src, int64(v)), append(g.dst, int64(i%9))
+		}
+	}
+	o := g.options()
+	o.Order, o.BlockSize = OrderDegree, 64<<10
+	path, _ := buildIn(t, o, tuning{})
+	s := readStore(t, path)
+	if err := s.compare(g, OrderDegree); err != nil {
+		t.Error(err)
+	}
+	if got, want := s.integers(layout.SectionOriginal), []int64{2, 7, 6, 1, 5, 4, 8, 0, 3}; !slices.Equal(got, want) {
+		t.Errorf("order %v, expected %v", got, want)
+	}
+	whole(t, path)
 }

@@ -140,6 +140,10 @@ func (b *builder) rankBitmap(e source.Edges) (*ranker, error) {
 	}
 	defer w.abort()
 	for i, word := range r.bitmap {
+		if i&0xffff == 0 && b.ctx.Err() != nil {
+			r.close()
+			return nil, b.ctx.Err()
+		}
 		if i&7 == 0 {
 			r.before[i>>3] = uint32(r.distinct)
 		}
@@ -201,7 +205,7 @@ func (w *idWriter) finish() error {
 
 // rankSorted sorts the ids in runs, merges these, and keeps the merged ids.
 func (b *builder) rankSorted(e source.Edges) (*ranker, error) {
-	size := b.mem.free() / 2
+	size := min(b.mem.free()/2, maxRunBytes)
 	if b.tune.runBytes > 0 {
 		size = min(size, b.tune.runBytes)
 	}

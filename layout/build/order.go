@@ -7,6 +7,7 @@ package build
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/goagnes/goagnes/layout"
@@ -48,10 +49,22 @@ func (r *order) closeOriginal() {
 // orderBytes is the memory that ordering n nodes by degree takes.
 func orderBytes(n int64) int64 { return 8*n + n/8 + layout.PageSize }
 
+// inSteps passes the ranges of [0, n) to f and looks for cancellation between them.
+func inSteps(ctx context.Context, n int, f func(low, high int)) error {
+	const step = 1 << 20
+	for low := 0; low < n; low += step {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f(low, min(low+step, n))
+	}
+	return nil
+}
+
 // degreeOrder turns the degrees of c into the order, in place: the tables of c
 // belong to the order afterwards. train has a bit for each node of the train
 // split. targets is recounted over internal ids.
-func degreeOrder(c *census, numNodes int64, train []uint64, targets *coarse) *order {
+func degreeOrder(ctx context.Context, c *census, numNodes int64, train []uint64, targets *coarse) (*order, error) {
 	degree := view[uint32](c.out.bytes)[:numNodes]
 	indegree := view[uint32](c.in.bytes)[:numNodes]
 	rest := func(v int) uint32 { return uint32(^train[v>>6] >> (uint(v) & 63) & 1) } // 0: in the train split
@@ -61,12 +74,17 @@ func degreeOrder(c *census, numNodes int64, train []uint64, targets *coarse) *or
 	// place[2d+t] counts, then locates, the nodes of out-degree d; t is 0 for
 	// the train split and 1 for the others.
 	place := make([]uint32, 2*hubDegree)
-	for v, d := range degree {
-		if d >= hubDegree {
-			hubs = append(hubs, hub{d, rest(v), uint32(v)})
-			continue
+	err := inSteps(ctx, len(degree), func(low, high int) {
+		for v := low; v < high; v++ {
+			if d := degree[v]; d < hubDegree {
+				place[2*d+rest(v)]++
+			} else {
+				hubs = append(hubs, hub{d, rest(v), uint32(v)})
+			}
 		}
-		place[2*d+rest(v)]++
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(hubs, func(a, b hub) int {
 		return cmp.Or(cmp.Compare(b.degree, a.degree), cmp.Compare(a.rest, b.rest), cmp.Compare(a.id, b.id))
@@ -79,12 +97,17 @@ func degreeOrder(c *census, numNodes int64, train []uint64, targets *coarse) *or
 			next += n
 		}
 	}
-	for v, d := range degree {
-		if d < hubDegree {
-			p := &place[2*d+rest(v)]
-			degree[v] = *p
-			*p++
+	err = inSteps(ctx, len(degree), func(low, high int) {
+		for v := low; v < high; v++ {
+			if d := degree[v]; d < hubDegree {
+				p := &place[2*d+rest(v)]
+				degree[v] = *p
+				*p++
+			}
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i, h := range hubs {
 		degree[h.id] = uint32(i)
@@ -93,17 +116,25 @@ func degreeOrder(c *census, numNodes int64, train []uint64, targets *coarse) *or
 
 	clear(targets.count)
 	targets.shift = 0
-	if numNodes > 0 {
-		targets.cover(uint32(numNodes - 1))
-	}
-	for v, i := range internal {
-		targets.count[i>>targets.shift] += uint64(indegree[v])
+	targets.cover(uint32(numNodes - 1))
+	err = inSteps(ctx, len(internal), func(low, high int) {
+		for v := low; v < high; v++ {
+			targets.count[internal[v]>>targets.shift] += uint64(indegree[v])
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	original := indegree
-	for v, i := range internal {
-		original[i] = uint32(v)
+	err = inSteps(ctx, len(internal), func(low, high int) {
+		for v := low; v < high; v++ {
+			original[internal[v]] = uint32(v)
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	r := &order{name: OrderDegree, internal: internal, original: original, internalRegion: c.out, originalRegion: c.in}
 	c.out, c.in = nil, nil
-	return r
+	return r, nil
 }

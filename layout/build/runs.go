@@ -13,6 +13,9 @@ import (
 // into a third with a page each, at least.
 const minRunPages = 4
 
+// maxRunBytes bounds a run so that sorting it does not keep a cancellation waiting.
+const maxRunBytes = 16 << 20
+
 // idRuns are ascending runs of distinct ids, each a scratch file. memory holds the
 // run being written, or is cut into one buffer a run and one for their merger.
 type idRuns struct {
