@@ -5,6 +5,7 @@ Everything is computed in float64. Weights are listed in the order and
 orientation of nn.Model.Values: (inputs, outputs), layer by layer.
 """
 
+import itertools
 import json
 import sys
 
@@ -39,7 +40,7 @@ def case(kind, layers):
     y[4] = -1
     dims = [INPUTS] + [HIDDEN] * (layers - 1) + [CLASSES]
     make = GCNConv if kind == "gcn" else SAGEConv
-    convs = torch.nn.ModuleList(make(a, b) for a, b in zip(dims, dims[1:])).double()
+    convs = torch.nn.ModuleList(make(a, b) for a, b in itertools.pairwise(dims)).double()
     for conv in convs:
         for p in conv.parameters():
             torch.nn.init.uniform_(p, -0.7, 0.7)
