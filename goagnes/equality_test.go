@@ -177,8 +177,10 @@ func (g *rawGraph) arrays(b *plainBatch, o goagnes.LoaderOptions) map[string][]b
 	}
 	if o.Degree {
 		degree := make([]uint32, g.nodes)
-		for _, v := range g.dst {
-			degree[v]++
+		for e, v := range g.dst {
+			if g.src[e] != v {
+				degree[v]++
+			}
 		}
 		a["degree"] = rows(bytesOf(degree), 4)
 	}

@@ -45,7 +45,7 @@ type LoaderOptions struct {
 	Mode           string     // "agnes", or "agnes-no": every minibatch alone
 	NoEdgeIDs      bool       // leave out e_id
 	Compact        bool       // "ptr" and "src" instead of "edge_index", for consumers in Go
-	Degree         bool       // add "degree": the true in-degree of every local node
+	Degree         bool       // add "degree": the in-degree in the whole graph, loops left out, of every local node
 	NoFeatures     bool       // leave out x
 	// Aside returns the bytes that the consumer will take from the store's budget
 	// for a minibatch of these new nodes and edges by hop; the loader leaves them

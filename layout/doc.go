@@ -25,7 +25,7 @@
 //	edge.NAME         array  any other array of edges by CSC position
 //	node.original     array  original id by internal id, uint32 or uint64; absent in order "original"
 //	node.internal     array  internal id by original id, likewise
-//	node.in_degree    array  in-degree by internal id, uint32
+//	node.in_degree    array  in-edges from other nodes (loops left out) by internal id, uint32
 //	node.x            array  features by internal id, float32 or float16
 //	node.y            array  labels by internal id, an integer type, negative for none
 //	node.NAME         array  any other array of nodes by internal id

@@ -40,7 +40,7 @@ const (
 	SectionEdgeID   = "edge.id"        // edge id by CSC position
 	SectionOriginal = "node.original"  // internal id -> original id; absent where order is "original"
 	SectionInternal = "node.internal"  // original id -> internal id; absent where order is "original"
-	SectionDegree   = "node.in_degree" // in-degree by internal id
+	SectionDegree   = "node.in_degree" // in-edges from other nodes by internal id
 	SectionX        = "node.x"         // features by internal id
 	SectionY        = "node.y"         // labels by internal id
 	SectionIDs      = "ids"            // ascending source ids by original id, where ids were ranked

@@ -30,7 +30,7 @@ type Outputs struct {
 	EdgeIDs   bool // "e_id" int64: edges' places in the imported list
 	InputIDs  bool // "input_id" int64: what the seeds were named by
 	CSC       bool // "ptr" and "src" uint32: the same edges by local target
-	Degree    bool // "degree" uint32: true in-degree of all local nodes
+	Degree    bool // "degree" uint32: in-degree in the whole graph, loops left out, of all local nodes
 }
 
 // Options configure an Engine. All fields are needed unless a default is named.

@@ -4,6 +4,7 @@ package build
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/goagnes/goagnes/layout"
 )
@@ -18,14 +19,14 @@ type graphWriters struct {
 	degree   *section
 	ids      []uint64 // a run of neighbour ids, widened
 	degrees  []byte
-	degWidth int
+	node     uint64 // whose object is open
+	open     bool
+	inDegree uint32 // its in-edges but loops
 }
 
 func (a *adjacency) writers() (*graphWriters, error) {
 	w := &graphWriters{a: a, ids: make([]uint64, 4096), degrees: make([]byte, 0, 1<<15)}
 	b := a.b
-	degree := layout.IDType(a.numEdges + 1)
-	w.degWidth = degree.Size()
 	for _, s := range []struct {
 		to  **section
 		sec layout.Section
@@ -33,7 +34,7 @@ func (a *adjacency) writers() (*graphWriters, error) {
 		{&w.graph, layout.Section{Name: layout.SectionGraph, Kind: layout.KindGraph, Required: true}},
 		{&w.index, layout.Section{Name: layout.SectionIndex, Kind: layout.KindIndex, Required: true}},
 		{&w.edgeID, layout.Section{Name: layout.SectionEdgeID, Kind: layout.KindArray, DType: a.idType.String(), Rows: a.numEdges}},
-		{&w.degree, layout.Section{Name: layout.SectionDegree, Kind: layout.KindArray, DType: degree.String(), Rows: a.numNodes}},
+		{&w.degree, layout.Section{Name: layout.SectionDegree, Kind: layout.KindArray, DType: layout.Uint32.String(), Rows: a.numNodes}},
 	} {
 		var err error
 		if *s.to, err = b.create(s.sec); err != nil {
@@ -94,21 +95,31 @@ func (w *graphWriters) put(k *slot) error {
 }
 
 func (w *graphWriters) object(node int64, degree uint64) error {
+	if degree > math.MaxUint32 {
+		return unsupported("a node with %d in-edges; nodes have at most %d", degree, uint32(math.MaxUint32))
+	}
+	if err := w.endObject(); err != nil {
+		return err
+	}
+	w.node, w.open, w.inDegree = uint64(node), true, uint32(degree)
 	original := uint64(node)
 	if w.a.order.original != nil {
 		original = uint64(w.a.order.original[node])
 	}
-	if w.degWidth == 8 {
-		w.degrees = binary.LittleEndian.AppendUint64(w.degrees, degree)
-	} else {
-		w.degrees = binary.LittleEndian.AppendUint32(w.degrees, uint32(degree))
-	}
-	if len(w.degrees) == cap(w.degrees) {
-		if err := w.flushDegrees(); err != nil {
-			return err
-		}
-	}
 	return w.encoder.Object(original, degree)
+}
+
+// endObject appends the in-degree of the node whose object is complete.
+func (w *graphWriters) endObject() error {
+	if !w.open {
+		return nil
+	}
+	w.open = false
+	w.degrees = binary.LittleEndian.AppendUint32(w.degrees, w.inDegree)
+	if len(w.degrees) == cap(w.degrees) {
+		return w.flushDegrees()
+	}
+	return nil
 }
 
 func (w *graphWriters) flushDegrees() error {
@@ -122,6 +133,9 @@ func (w *graphWriters) neighbors(src []uint32) error {
 		n := min(len(src), len(w.ids))
 		for i, v := range src[:n] {
 			w.ids[i] = uint64(v)
+			if uint64(v) == w.node {
+				w.inDegree--
+			}
 		}
 		if err := w.encoder.Neighbors(w.ids[:n]); err != nil {
 			return err
@@ -133,6 +147,9 @@ func (w *graphWriters) neighbors(src []uint32) error {
 
 // finish ends the graph.
 func (w *graphWriters) finish() error {
+	if err := w.endObject(); err != nil {
+		return err
+	}
 	if err := w.flushDegrees(); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ package build
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -222,22 +223,20 @@ func sealManifest(m *layout.Manifest, dir string, plain func(section int) (io.Re
 	return int64(len(body)), writeSynced(filepath.Join(dir, layout.ManifestFile), body)
 }
 
+// writeSynced writes a new file of whole pages, past the page cache, and makes it
+// durable.
 func writeSynced(path string, body []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := storage.OpenFile(path, storage.Flags{Write: true, Create: true})
 	if err != nil {
-		return ioError(err, "making %s", path)
+		return err
 	}
-	_, err = f.Write(body)
+	pages := storage.AlignedBytes(len(body))
+	copy(pages, body)
+	_, err = f.WriteAt(pages, 0)
 	if err == nil {
 		err = f.Sync()
 	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err != nil {
-		return ioError(err, "writing %s", path)
-	}
-	return nil
+	return errors.Join(err, f.Close())
 }
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

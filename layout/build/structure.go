@@ -392,6 +392,7 @@ type graphWalk struct {
 	hub      bool   // its object is open: pieces are missing
 	head     layout.HubHead
 	seen     uint64 // edges of the open hub so far
+	others   uint64 // in-edges of the node at hand so far, but loops
 	lastEdge int64  // edge id before, in the same object
 }
 
@@ -436,10 +437,13 @@ func (w *graphWalk) block(k int64, b []byte, at, next layout.IndexEntry) error {
 	}
 	for i := range g.Count {
 		start, end := g.Object(i)
-		if err := w.object(g.Original(i), uint64(end-start), bad); err != nil {
+		if err := w.object(g.Original(i), bad); err != nil {
 			return err
 		}
 		if err := w.edges(&g, start, end, bad); err != nil {
+			return err
+		}
+		if err := w.endObject(bad); err != nil {
 			return err
 		}
 		w.node++
@@ -451,7 +455,7 @@ func (w *graphWalk) block(k int64, b []byte, at, next layout.IndexEntry) error {
 func (w *graphWalk) piece(g *layout.GraphBlock, head layout.HubHead, blockSize int64, next layout.IndexEntry, bad func(string, ...any)) error {
 	if !w.hub {
 		w.hub, w.seen, w.head = true, 0, head
-		if err := w.object(head.Original, head.Degree, bad); err != nil {
+		if err := w.object(head.Original, bad); err != nil {
 			return err
 		}
 	} else if head != w.head {
@@ -468,6 +472,11 @@ func (w *graphWalk) piece(g *layout.GraphBlock, head layout.HubHead, blockSize i
 	case left && int64(g.Edges) != layout.HubCapacity(blockSize, w.bits):
 		bad("a piece of %d edges that is not the last, expected %d", g.Edges, layout.HubCapacity(blockSize, w.bits))
 	}
+	if !left {
+		if err := w.endObject(bad); err != nil {
+			return err
+		}
+	}
 	want := w.node + 1
 	if left {
 		want = w.node
@@ -480,9 +489,9 @@ func (w *graphWalk) piece(g *layout.GraphBlock, head layout.HubHead, blockSize i
 	return nil
 }
 
-// object compares a node's original id and degree with the tables.
-func (w *graphWalk) object(original, degree uint64, bad func(string, ...any)) error {
-	w.lastEdge = -1
+// object compares a node's original id with the table.
+func (w *graphWalk) object(original uint64, bad func(string, ...any)) error {
+	w.lastEdge, w.others = -1, 0
 	want := int64(w.node)
 	if w.original != nil {
 		var err error
@@ -496,12 +505,17 @@ func (w *graphWalk) object(original, degree uint64, bad func(string, ...any)) er
 	if original >= uint64(w.v.m.NumNodes) {
 		bad("node %d has the original id %d, there are %d nodes", w.node, original, w.v.m.NumNodes)
 	}
+	return nil
+}
+
+// endObject compares the in-degree of a node, loops left out, with the table.
+func (w *graphWalk) endObject(bad func(string, ...any)) error {
 	if w.degree == nil {
 		return nil
 	}
 	d, err := w.degree.next()
-	if err == nil && uint64(d) != degree {
-		bad("node %d has %d in-edges, %s says %d", w.node, degree, w.degree.s.File, d)
+	if err == nil && uint64(d) != w.others {
+		bad("node %d has %d in-edges from other nodes, %s says %d", w.node, w.others, w.degree.s.File, d)
 	}
 	return err
 }
@@ -510,7 +524,11 @@ func (w *graphWalk) object(original, degree uint64, bad func(string, ...any)) er
 func (w *graphWalk) edges(g *layout.GraphBlock, start, end int, bad func(string, ...any)) error {
 	nodes := uint64(w.v.m.NumNodes)
 	for i := start; i < end; i++ {
-		if u := g.Neighbor(i); u >= nodes {
+		u := g.Neighbor(i)
+		if u != w.node {
+			w.others++
+		}
+		if u >= nodes {
 			bad("node %d has the neighbour %d, there are %d nodes", w.node, u, nodes)
 		}
 		if w.edgeID == nil {
