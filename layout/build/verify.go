@@ -152,7 +152,7 @@ func (v *verifier) progress(stage string, n int64) {
 // manifest reads the manifest. It returns false where nothing else can be checked.
 func (v *verifier) manifest() (bool, error) {
 	path := filepath.Join(v.dir, layout.ManifestFile)
-	f, err := os.Open(path)
+	f, err := storage.OpenFile(path, storage.Flags{})
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, layout.Errorf(layout.NotAStore, "", "%s is no store: it has no file %s", v.dir, layout.ManifestFile)
 	}
@@ -160,7 +160,7 @@ func (v *verifier) manifest() (bool, error) {
 		return false, ioError(err, "opening the manifest")
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, layout.MaxManifest+1))
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, layout.MaxManifest+1))
 	if err != nil {
 		return false, ioError(err, "reading the manifest")
 	}
