@@ -114,12 +114,5 @@ func (r *Run) Close() {
 	r.closed = true
 	r.mu.Unlock()
 	r.cancel()
-	for {
-		select {
-		case b := <-r.batches:
-			b.Release()
-		case <-r.done:
-			return
-		}
-	}
+	<-r.done
 }
