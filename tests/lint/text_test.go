@@ -2,7 +2,9 @@
 package lint
 
 import (
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -90,6 +92,24 @@ func TestNames(t *testing.T) {
 		for _, part := range parts {
 			if vague.MatchString(part) {
 				t.Errorf("%s: %q says nothing: name the package or file after what it holds", name, part)
+			}
+		}
+	}
+}
+
+// TestLinks wants every relative link of a page to lead somewhere.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)]*)?\)`)
+	for _, name := range files(t) {
+		if path.Ext(name) != ".md" {
+			continue
+		}
+		for i, line := range strings.Split(text(t, name), "\n") {
+			for _, found := range link.FindAllStringSubmatch(line, -1) {
+				target := filepath.Join(root(t), path.Dir(name), found[1])
+				if _, err := os.Stat(target); err != nil {
+					t.Errorf("%s:%d: the link to %s leads nowhere", name, i+1, found[1])
+				}
 			}
 		}
 	}
