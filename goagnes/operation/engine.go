@@ -70,6 +70,9 @@ type Engine struct {
 
 	keptGraph  *claim // the graph buffer, where it holds all blocks and is small beside the budget
 	keptBuffer *memory.Buffer
+	keptRows   *claim // the feature cache, likewise where it holds all rows
+	keptCache  *memory.FeatureCache
+	keptIndex  int64 // bytes of keptRows before the rows
 
 	mu      sync.Mutex
 	learned estimate // what minibatches took so far
@@ -147,12 +150,17 @@ func (e *Engine) Close() error {
 	defer e.mu.Unlock()
 	err := e.slabs.Close()
 	e.keptGraph.release()
+	e.keptRows.release()
 	if e.scratch != nil {
 		err = errors.Join(err, e.scratch.Close())
 		e.scratch = nil
 	}
 	return err
 }
+
+// keptShare is the part of the budget, one in so many, that a graph buffer of all
+// blocks or a feature cache of all rows may take to be kept between hyperbatches.
+const keptShare = 16
 
 // claim reserves and maps n bytes for a purpose.
 func (e *Engine) claim(purpose string, n int64) (*claim, error) {

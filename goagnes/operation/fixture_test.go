@@ -169,6 +169,9 @@ func (f *fixture) idle() {
 			f.t.Errorf("%d frames of the graph buffer are still pinned", n)
 		}
 	}
+	if f.keptRows != nil {
+		kept += f.keptRows.lease.Bytes()
+	}
 	if used := f.Budget.Used() - f.slabs.Counters().MappedBytes; used != kept {
 		f.t.Errorf("%d bytes of the budget are in use, %d are kept: %v", used, kept, f.Budget.Consumers())
 	}

@@ -63,6 +63,11 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	}
 	start := time.Now()
 	defer e.meter.addSeconds(&e.meter.gatherSeconds, start)
+	h.bound.needRows(e, h.counter)
+	if e.keptRows != nil {
+		h.cache, h.cacheRows = e.keptCache, e.keptRows.mem[e.keptIndex:]
+		return nil
+	}
 	g := &gatherer{h: h}
 	g.frameBytes, g.areas = e.featureFrame()
 	p := e.primary()
@@ -75,6 +80,12 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	writeBytes := e.writeBytes()
 	buffers := max(8, min(64, free/16/writeBytes))
 	carry := int64(len(h.records)) * layout.PageSize
+	keep := e.keepsRows()
+	if keep { // as if every row were needed, so that every row is cached
+		for i := range h.counts.mem {
+			h.counts.mem[i] = 1
+		}
+	}
 	_, rows := h.counter.Threshold(1 << 62)
 	list := max(free/8, 4*h.longest())
 	step := index + frames*g.frameBytes + buffers*writeBytes + carry + list + int64(e.Threads)*scratchBytes(h.longest())
@@ -84,7 +95,6 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	}
 	room = min(room, rows*e.stride)
 	threshold, rows := h.counter.Threshold(room / e.stride)
-	h.bound.needRows(e, h.counter)
 	indexBytes, dataBytes := memory.FeatureCacheBytes(e.manifest.NumNodes, rows, e.stride)
 	var err error
 	if h.cached, err = e.claim("feature cache", max(indexBytes+dataBytes, 64)); err != nil {
@@ -120,8 +130,21 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 		e.meter.featureSweeps.Add(1)
 		from += n
 	}
-	defer func() { h.e.meter.featureHits.Add(g.buffer.Hits()); h.e.meter.featureMisses.Add(g.buffer.Misses()) }()
+	e.meter.featureHits.Add(g.buffer.Hits())
+	e.meter.featureMisses.Add(g.buffer.Misses())
+	if keep && rows == e.manifest.NumNodes {
+		e.keptRows, e.keptCache, e.keptIndex = h.cached, h.cache, indexBytes
+		h.cached = nil
+	}
 	return nil
+}
+
+// keepsRows reports whether all rows of the store are small beside the budget:
+// then the feature cache holds all of them and is kept from hyperbatch to
+// hyperbatch.
+func (e *Engine) keepsRows() bool {
+	index, data := memory.FeatureCacheBytes(e.manifest.NumNodes, e.manifest.NumNodes, e.stride)
+	return index+data <= e.Budget.Total()/keptShare
 }
 
 // longest returns the largest number of nodes of a minibatch.

@@ -194,7 +194,7 @@ func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
 		return nil, nil, err
 	}
 	b := memory.NewBuffer(c.mem, frame)
-	if all == size && all <= e.Budget.Total()/4 {
+	if all == size && all <= e.Budget.Total()/keptShare {
 		e.keptGraph, e.keptBuffer = c, b
 		return b, nil, nil
 	}
