@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
@@ -23,7 +23,7 @@ const MaxHops = 32
 
 // InputNodes names the nodes whose minibatches a loader prepares, one of:
 // a split, ids in the given order, or a mask over all nodes. The zero value
-// means all nodes.
+// means all nodes. IDs must stay unchanged while the loader lives.
 type InputNodes struct {
 	Split string
 	IDs   []int64
@@ -94,6 +94,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
+	o.NumNeighbors = slices.Clone(o.NumNeighbors)
 	l := &Loader{store: s, o: o, before: s.pool.Counters()}
 	if o.Seed != nil {
 		l.seed = *o.Seed
@@ -245,7 +246,7 @@ func (l *Loader) Next(ctx context.Context) (*Batch, error) {
 	case closed:
 		return nil, ErrClosed
 	case run == nil:
-		return nil, errors.New("goagnes: Next before Start")
+		return nil, argumentf("loader", "Next is called before Start")
 	}
 	return run.Next(ctx)
 }
