@@ -86,14 +86,14 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 			h.counts.mem[i] = 1
 		}
 	}
-	_, rows := h.counter.Threshold(1 << 62)
+	_, touched := h.counter.Threshold(1 << 62)
 	list := max(free/8, 4*h.longest())
 	step := index + frames*g.frameBytes + buffers*writeBytes + carry + list + int64(e.Threads)*scratchBytes(h.longest())
 	room := min(free-step, free-index-held-h.deliveryBytes())
 	if room < 0 {
 		room = 0
 	}
-	room = min(room, rows*e.stride)
+	room = min(room, touched*e.stride)
 	threshold, rows := h.counter.Threshold(room / e.stride)
 	indexBytes, dataBytes := memory.FeatureCacheBytes(e.manifest.NumNodes, rows, e.stride)
 	var err error
@@ -103,6 +103,11 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	h.cacheRows = h.cached.mem[indexBytes : indexBytes+dataBytes]
 	h.cache = memory.NewFeatureCache(h.counter, threshold, rows, h.cached.mem[:indexBytes], h.cacheRows, e.stride)
 	e.meter.threshold.Store(int64(threshold))
+	if rows == touched {
+		list = 0
+	} else {
+		list = min(list, 4*h.coldBound())
+	}
 
 	buffer, err := e.claim("feature buffer", frames*g.frameBytes)
 	if err != nil {
@@ -137,6 +142,21 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 		h.cached = nil
 	}
 	return nil
+}
+
+// coldBound returns at least the number of cold rows of all minibatches: the
+// cache's share of them is counted up to 255 a row.
+func (h *hyperbatch) coldBound() int64 {
+	n := int64(0)
+	for i := range h.records {
+		n += int64(h.records[i].nodes)
+	}
+	for v := range h.e.manifest.NumNodes {
+		if _, ok := h.cache.Slot(uint64(v)); ok {
+			n -= int64(h.counter.Count(uint64(v)))
+		}
+	}
+	return n
 }
 
 // keepsRows reports whether all rows of the store are small beside the budget:
