@@ -311,23 +311,23 @@ type unit struct {
 // in ascending order. A worker that fails goes on taking units, to unpin them.
 func (w *window) visitBlocks(ctx context.Context) error {
 	e := w.h.e
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	sweep, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	units := make(chan unit, w.buffer.Frames())
 	errs := make(chan error, 1)
 	go func() {
 		err := parallel(e.Threads, func(worker int) error {
 			var failed error
 			for u := range units {
-				if err := w.visit(ctx, &w.workers[worker], u, failed != nil); failed == nil && err != nil {
+				if err := w.visit(sweep, &w.workers[worker], u, failed != nil); failed == nil && err != nil {
 					failed = err
-					cancel()
+					cancel(err)
 				}
 			}
 			return failed
 		})
 		if err != nil {
-			cancel()
+			cancel(err)
 			for u := range units { // left by a worker that broke off
 				if u.frame != nil {
 					_ = u.frame.Wait(context.Background())
@@ -337,13 +337,16 @@ func (w *window) visitBlocks(ctx context.Context) error {
 		}
 		errs <- err
 	}()
-	err := w.loadBlocks(ctx, units)
+	err := w.loadBlocks(sweep, units)
 	close(units)
-	if failed := <-errs; failed != nil {
+	failed := <-errs
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err() // then workers passed over what they were given last
+	case sweep.Err() != nil:
+		return context.Cause(sweep) // what failed first, not what was broken off by it
+	case failed != nil:
 		return failed
-	}
-	if err == nil {
-		err = ctx.Err() // then the workers passed over what they were given last
 	}
 	return err
 }
