@@ -1,0 +1,239 @@
+package goagnes_test
+
+// Damage to an open store and trouble with scratch: a typed error that names
+// the place, nothing left over, and a loader that works again once mended.
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goagnes/goagnes/goagnes"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// epochError runs an epoch and returns what ends it; nil at its end.
+func epochError(t testing.TB, l *goagnes.Loader) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := l.Start(ctx); err != nil {
+		return err
+	}
+	for {
+		b, err := l.Next(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal("Next hangs")
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		b.Release()
+	}
+}
+
+// flip inverts one bit of a file.
+func flip(t testing.TB, path string, offset int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, offset); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 0x10
+	if _, err := f.WriteAt(b, offset); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// everything reads every section of a store.
+func everything() goagnes.LoaderOptions {
+	seed := uint64(3)
+	return goagnes.LoaderOptions{NumNeighbors: []int{-1}, InputNodes: goagnes.InputNodes{Split: "all"}, BatchSize: 150, Degree: true, Seed: &seed, HyperbatchSize: 9}
+}
+
+// TestDamage flips a bit, or cuts the file, in the first, middle and last page
+// of every section of an open store.
+func TestDamage(t *testing.T) {
+	g := ringGraph(1100)
+	for range 9000 { // a hub of three blocks
+		g.src, g.dst = append(g.src, int64(len(g.src)%1100)), append(g.dst, 500)
+	}
+	g.splits = map[string][]int64{"all": {}}
+	for v := range int64(g.nodes) {
+		g.splits["all"] = append(g.splits["all"], v*7%1100)
+	}
+	scratch := t.TempDir()
+	path := filepath.Join(t.TempDir(), "store")
+	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	before := takeCensus(t)
+	s := open(t, path, goagnes.OpenOptions{Memory: 7 << 20, Scratch: scratch, NumThreads: 2})
+	sections := s.Info().Sections
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for name := range maps.Keys(sections) {
+		if name == layout.SectionIndex { // read at Open alone
+			continue
+		}
+		seen[name] = true
+		file := filepath.Join(path, name)
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages := int64(len(whole)) / layout.PageSize
+		for _, page := range []int64{0, pages / 2, pages - 1} {
+			s := open(t, path, goagnes.OpenOptions{Memory: 7 << 20, Scratch: scratch, NumThreads: 2})
+			base := s.Info().MemoryByUse
+			l := load(t, s, everything())
+			at := page*layout.PageSize + 5
+			flip(t, file, at)
+			err := epochError(t, l)
+			var damage *layout.Error
+			if !errors.As(err, &damage) || damage.File != name || damage.Kind != layout.Checksum || damage.Block != at/4096 || goagnes.Class(err) != goagnes.ClassStore {
+				t.Errorf("%s, page %d: %v (%+v), want the file and block %d", name, page, err, damage, at/4096)
+			}
+			if again := epochError(t, l); again == nil {
+				t.Errorf("%s, page %d: the second epoch does not see the damage", name, page)
+			}
+			flip(t, file, at)
+			if err := epochError(t, l); err != nil {
+				t.Errorf("%s, page %d, mended: %v", name, page, err)
+			}
+			if err := os.Truncate(file, page*layout.PageSize); err != nil {
+				t.Fatal(err)
+			}
+			l2 := load(t, s, everything()) // with empty buffers
+			err = epochError(t, l2)
+			if !errors.As(err, &damage) || damage.File != name || goagnes.Class(err) != goagnes.ClassStore || !strings.Contains(err.Error(), "truncated") {
+				t.Errorf("%s, cut at page %d: %v", name, page, err)
+			}
+			if err := os.WriteFile(file, whole, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := epochError(t, l2); err != nil {
+				t.Errorf("%s, made whole again: %v", name, err)
+			}
+			if err := errors.Join(l.Close(), l2.Close()); err != nil {
+				t.Error(err)
+			}
+			if uses := s.Info().MemoryByUse; !maps.Equal(uses, base) {
+				t.Errorf("%s, page %d: the closed loaders left %v, before: %v", name, page, uses, base)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+			if testing.Short() {
+				break
+			}
+		}
+	}
+	for _, name := range []string{layout.SectionGraph, layout.SectionEdgeID, layout.SectionX, layout.SectionY, layout.SectionOriginal, layout.SectionInternal, layout.SectionDegree, layout.SplitPrefix + "all"} {
+		if !seen[name] {
+			t.Errorf("section %s was not damaged: the store has %v", name, sections)
+		}
+	}
+	// What Open reads is refused there.
+	for _, name := range []string{layout.SectionIndex, layout.ManifestFile} {
+		flip(t, filepath.Join(path, name), 70)
+		_, err := goagnes.Open(path, goagnes.OpenOptions{})
+		var damage *layout.Error
+		if !errors.As(err, &damage) || damage.File != name || goagnes.Class(err) != goagnes.ClassStore {
+			t.Errorf("%s: %v", name, err)
+		}
+		flip(t, filepath.Join(path, name), 70)
+	}
+	// Checksum tables: at Open or when they are needed.
+	flip(t, filepath.Join(path, layout.ChecksumFile), 0)
+	s, err := goagnes.Open(path, goagnes.OpenOptions{Memory: 7 << 20, Scratch: scratch})
+	if err == nil {
+		err = epochError(t, load(t, s, everything()))
+		if e := s.Close(); e != nil {
+			t.Error(e)
+		}
+	}
+	var damage *layout.Error
+	if !errors.As(err, &damage) || damage.File != layout.ChecksumFile {
+		t.Errorf("%s: %v", layout.ChecksumFile, err)
+	}
+	empty(t, scratch)
+	before.hold(t)
+}
+
+// TestScratchTrouble spills to where nothing can be written.
+func TestScratchTrouble(t *testing.T) {
+	g := ringGraph(1500)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store")
+	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := takeCensus(t)
+	small := goagnes.OpenOptions{Memory: 5 << 19, NumThreads: 2, Scratch: dir}
+	for _, c := range []struct {
+		name  string
+		set   func(*goagnes.OpenOptions)
+		class string
+		says  []string
+	}{
+		{"missing directory", func(o *goagnes.OpenOptions) { o.Scratch = filepath.Join(dir, "none") }, goagnes.ClassIO, []string{"none", "scratch"}},
+		{"a file", func(o *goagnes.OpenOptions) { o.Scratch = file }, goagnes.ClassIO, []string{file, "scratch"}},
+		{"a limit of one byte", func(o *goagnes.OpenOptions) { o.ScratchLimit = 1 }, goagnes.ClassBudget, []string{"scratch_limit=1 ", "raise scratch_limit to at least"}},
+		{"a limit below what is needed", func(o *goagnes.OpenOptions) { o.ScratchLimit = 300 << 10 }, goagnes.ClassBudget, []string{"raise scratch_limit to at least"}},
+		{"a limit below a step", func(o *goagnes.OpenOptions) { o.ScratchLimit = 40 << 20 }, "", nil},
+		{"no limit", func(*goagnes.OpenOptions) {}, "", nil},
+	} {
+		o := small
+		c.set(&o)
+		s := open(t, path, o)
+		l := load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, HyperbatchSize: 10})
+		for range 2 {
+			err := epochError(t, l)
+			if goagnes.Class(err) != c.class {
+				t.Errorf("%s: %v, class %q, want %q", c.name, err, goagnes.Class(err), c.class)
+			}
+			for _, words := range c.says {
+				if err != nil && !strings.Contains(err.Error(), words) {
+					t.Errorf("%s: %q does not say %q", c.name, err, words)
+				}
+			}
+			var io *storage.Error
+			var limit *storage.ScratchError
+			if c.class != "" && !errors.As(err, &io) && !errors.As(err, &limit) {
+				t.Errorf("%s: %T is not a typed error", c.name, err)
+			}
+		}
+		if l.Stats().SpilledRowBytes == 0 && c.class == "" {
+			t.Errorf("%s: nothing was spilled", c.name)
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) != 2 {
+		t.Errorf("left beside the store and the file: %v, %v", left, err)
+	}
+	before.hold(t)
+}
