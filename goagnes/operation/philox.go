@@ -3,28 +3,20 @@ package operation
 import (
 	"math/bits"
 	"slices"
+
+	"github.com/goagnes/goagnes/kernels"
 )
 
 // Key is a Philox4x32 key.
 type Key struct{ k0, k1 uint32 }
 
-// philox is Philox4x32-10 (Salmon et al., SC 2011), bit-exact with Random123:
-// a counter-based generator, so that any draw can be made at any time, on any
-// thread, without a state.
+// philox returns four words of the stream of a key.
 func philox(key Key, c0, c1, c2, c3 uint32) (w0, w1, w2, w3 uint32) {
-	k0, k1 := key.k0, key.k1
-	for range 10 {
-		p0 := uint64(c0) * 0xD2511F53
-		p1 := uint64(c2) * 0xCD9E8D57
-		c0, c1, c2, c3 = uint32(p1>>32)^c1^k0, uint32(p1), uint32(p0>>32)^c3^k1, uint32(p0)
-		k0 += 0x9E3779B9
-		k1 += 0xBB67AE85
-	}
-	return c0, c1, c2, c3
+	return kernels.Philox4x32(key.k0, key.k1, c0, c1, c2, c3)
 }
 
 // Purposes of the streams derived from a loader's seed, in the last counter
-// word, so that no two streams meet.
+// word, so that no two streams meet; training uses 3 and 4.
 const (
 	purposeOrder = 1 // the epoch's seed order
 	purposeDraws = 2 // a minibatch's draws
