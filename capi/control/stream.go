@@ -2,14 +2,13 @@ package control
 
 // stream: a loader's epochs, one at a time, read with timeouts.
 //
-// The engine's Next is called from one goroutine per epoch and only when a
-// minibatch was asked for, so that giving up a wait neither disturbs the engine
-// nor loses a minibatch: the next call finds it.
+// The engine's Start may wait for the epoch before to end, so it runs on a
+// goroutine of its own. Next is called on the caller's thread: a goroutine in
+// between would cost more than the rest of the call.
 
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"time"
 )
@@ -17,141 +16,134 @@ import (
 // ErrTimeout says that no minibatch came within the time given.
 var ErrTimeout error = errorf("interrupted", "no minibatch yet")
 
-type result struct {
-	batch *Batch
-	err   error
-}
-
-func (r result) drop() {
-	if r.batch != nil {
-		r.batch.Release()
-	}
-}
+var (
+	errLoaderClosed = errorf("closed", "the loader is closed")
+	errLeft         = errorf("closed", "the iterator was closed")
+	errSuperseded   = errorf("closed", "a newer iterator of this loader was begun; one epoch runs at a time")
+)
 
 // epoch is one pass over a loader.
 type epoch struct {
 	number  int64
 	ctx     context.Context
 	cancel  context.CancelFunc
-	asked   chan struct{} // one pending request
-	results chan result   // and its answer
-	ended   chan struct{} // its goroutine has returned
-
-	waiting bool  // a request is pending; guarded by stream.turn
-	over    error // what every later call gets; guarded by stream.turn
+	started chan struct{} // closed once the engine's Start has returned
+	over    error         // what every later call gets; guarded by stream.mu
 }
 
 type stream struct {
 	loader Loader
-	turn   chan struct{} // held by whoever takes minibatches
+	turn   chan struct{} // held by whoever calls the loader's Start or Next
 
 	mu      sync.Mutex
 	current *epoch
 	count   int64
 	closed  bool
-	shut    chan struct{} // closed with the stream
 }
 
 func newStream(loader Loader) *stream {
-	return &stream{loader: loader, turn: make(chan struct{}, 1), shut: make(chan struct{})}
+	return &stream{loader: loader, turn: make(chan struct{}, 1)}
 }
 
-var errLoaderClosed = errorf("closed", "the loader is closed")
-
+// begin ends the current epoch and starts the next one.
 func (s *stream) begin() (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return 0, errLoaderClosed
 	}
-	before := s.current
-	if before != nil {
-		before.cancel()
+	if s.current != nil {
+		s.current.cancel()
 	}
 	s.count++
 	ctx, cancel := context.WithCancel(context.Background())
-	e := &epoch{number: s.count, ctx: ctx, cancel: cancel, asked: make(chan struct{}, 1),
-		results: make(chan result, 1), ended: make(chan struct{})}
+	e := &epoch{number: s.count, ctx: ctx, cancel: cancel, started: make(chan struct{})}
 	s.current = e
-	go s.run(e, before)
+	go func() {
+		defer close(e.started)
+		s.turn <- struct{}{}
+		defer func() { <-s.turn }()
+		if ctx.Err() != nil {
+			return // left before it began: the loader need not know
+		}
+		if _, err := guarded(func() (any, error) { return nil, s.loader.Start(ctx) }); err != nil {
+			s.end(e, err)
+		}
+	}()
 	return e.number, nil
 }
 
-// run serves the requests of one epoch until it is left.
-func (s *stream) run(e, before *epoch) {
-	defer close(e.ended)
-	if before != nil {
-		<-before.ended
+// end makes err the answer of every later call, unless there is one already.
+func (s *stream) end(e *epoch, err error) {
+	s.mu.Lock()
+	if e.over == nil {
+		e.over = err
 	}
-	defer guarded(func() (any, error) { s.loader.Stop(); return nil, nil }) //nolint:errcheck // nobody is left to tell
-	_, err := guarded(func() (any, error) { return nil, s.loader.Start(e.ctx) })
-	for {
-		select {
-		case <-e.ctx.Done():
-			// Either a call of next that runs at this moment takes what was
-			// answered, or it is released here.
-			select {
-			case r := <-e.results:
-				r.drop()
-			default:
-			}
-			return
-		case <-e.asked:
-		}
-		var batch *Batch
-		if err == nil {
-			batch, err = guarded(func() (*Batch, error) { return s.loader.Next(e.ctx) })
-		}
-		e.results <- result{batch, err}
-	}
+	s.mu.Unlock()
+	e.cancel()
 }
 
-func (s *stream) next(number int64, timeout time.Duration) (*Batch, error) {
-	timer := time.NewTimer(timeout)
-	defer timer.Stop()
-	select {
-	case s.turn <- struct{}{}:
-	case <-timer.C:
-		return nil, ErrTimeout
-	case <-s.shut:
-		return nil, errLoaderClosed
-	}
-	defer func() { <-s.turn }()
-
+// find returns the epoch, or why it gives no minibatch any more.
+func (s *stream) find(number int64) (*epoch, error) {
 	s.mu.Lock()
-	e, closed := s.current, s.closed
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	e := s.current
 	switch {
-	case closed:
+	case s.closed:
 		return nil, errLoaderClosed
 	case e == nil || e.number != number:
-		return nil, errorf("closed", "a newer iterator of this loader was begun; one epoch runs at a time")
+		return nil, errSuperseded
 	case e.over != nil:
 		return nil, e.over
+	case e.ctx.Err() != nil:
+		return nil, errLeft
 	}
-	if !e.waiting {
-		e.waiting = true
-		e.asked <- struct{}{}
-	}
-	select {
-	case r := <-e.results:
-		e.waiting = false
-		if r.err != nil {
-			e.over = r.err
-			if !errors.Is(r.err, io.EOF) && e.ctx.Err() != nil {
-				e.over = errorf("closed", "the iterator was closed")
-			}
-			e.cancel()
-			return nil, e.over
-		}
-		return r.batch, nil
-	case <-timer.C:
-		return nil, ErrTimeout
-	case <-e.ended:
-		return nil, errorf("closed", "the iterator was closed")
-	}
+	return e, nil
 }
 
+// next returns the next minibatch. Giving up after the timeout loses nothing.
+func (s *stream) next(number int64, timeout time.Duration) (*Batch, error) {
+	e, err := s.find(number)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(e.ctx, timeout)
+	defer cancel()
+	select {
+	case <-e.started:
+	case <-ctx.Done():
+		return nil, s.gaveUp(number)
+	}
+	select {
+	case s.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, s.gaveUp(number)
+	}
+	defer func() { <-s.turn }()
+	// The epoch may have ended while another thread had its turn.
+	if _, err := s.find(number); err != nil {
+		return nil, err
+	}
+	batch, err := guarded(func() (*Batch, error) { return s.loader.Next(ctx) })
+	switch {
+	case err == nil:
+		return batch, nil
+	case e.ctx.Err() != nil, ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return nil, s.gaveUp(number)
+	}
+	s.end(e, err)
+	return nil, err
+}
+
+// gaveUp says why a wait ended without a minibatch.
+func (s *stream) gaveUp(number int64) error {
+	if _, err := s.find(number); err != nil {
+		return err
+	}
+	return ErrTimeout
+}
+
+// leave ends an epoch that nobody reads any more.
 func (s *stream) leave(number int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,15 +159,9 @@ func (s *stream) close() error {
 		return nil
 	}
 	s.closed = true
-	e := s.current
-	close(s.shut)
+	if s.current != nil {
+		s.current.cancel()
+	}
 	s.mu.Unlock()
-	if e != nil {
-		e.cancel()
-	}
-	err := s.loader.Close()
-	if e != nil {
-		<-e.ended
-	}
-	return err
+	return s.loader.Close()
 }

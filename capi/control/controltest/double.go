@@ -29,6 +29,9 @@ func (f *Fault) Error() string { return f.Message }
 // Class returns the class.
 func (f *Fault) Class() string { return f.Kind }
 
+// patience is how long a minibatch waits for memory.
+const patience = 2 * time.Second
+
 // Orphaned counts the slabs that were still held when their loader was closed.
 var Orphaned atomic.Int64
 
@@ -130,16 +133,19 @@ func (s *Store) NewLoader(request json.RawMessage) (control.Loader, error) {
 	}
 	l := &Loader{settings: set, dtype: dtype, epoch: -1}
 	l.pool = memory.NewSlabPool(nil, set.Slabs*memory.SlabBytes(l.bytes()))
-	l.pool.Wait = 2 * time.Second
 	return l, nil
 }
 
 // Loader is the double's loader.
 type Loader struct {
 	settings
-	dtype  layout.DType
-	epoch  int64
-	next   int64
+	dtype layout.DType
+	epoch int64
+	next  int64
+	// Of the next minibatch, over all calls that gave up waiting for it: when it
+	// is due, where it is delayed, and since when it waits for memory.
+	due, starved time.Time
+
 	closed atomic.Bool
 	pool   *memory.SlabPool
 }
@@ -150,7 +156,7 @@ func (l *Loader) SetEpoch(epoch uint32) { l.epoch = int64(epoch) - 1 }
 // Start begins an epoch.
 func (l *Loader) Start(context.Context) error {
 	l.epoch++
-	l.next = 0
+	l.next, l.due, l.starved = 0, time.Time{}, time.Time{}
 	return nil
 }
 
@@ -212,9 +218,6 @@ func place(arrays []control.Array, slab *memory.Slab) {
 	}
 }
 
-// Stop does nothing: the double prepares nothing ahead.
-func (l *Loader) Stop() {}
-
 // Pool returns what the loader's pool did and holds.
 func (l *Loader) Pool() memory.SlabCounters { return l.pool.Counters() }
 
@@ -230,23 +233,31 @@ func (l *Loader) Next(ctx context.Context) (*control.Batch, error) {
 		wait = time.Hour
 	}
 	if wait > 0 {
+		if l.due.IsZero() {
+			l.due = time.Now().Add(wait) // also for the calls after one that gave up
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(wait):
+		case <-time.After(time.Until(l.due)):
 		}
 	}
-	l.next++
 	switch i {
 	case l.FailAt:
 		return nil, &Fault{"io", "controltest: minibatch failed"}
 	case l.PanicAt:
 		panic("controltest: minibatch panicked")
 	}
+	if l.starved.IsZero() {
+		l.starved = time.Now()
+	}
+	l.pool.Wait = max(patience-time.Since(l.starved), time.Millisecond)
 	slab, err := l.pool.Get(ctx, l.bytes())
 	if err != nil {
 		return nil, err
 	}
+	l.next++
+	l.due, l.starved = time.Time{}, time.Time{}
 	n, edges := l.Nodes, max(l.Nodes-1, 0)
 	shapes := l.arrays()
 	place(shapes, slab)
