@@ -29,8 +29,8 @@ def main() -> None:
             )
         moved, system = stats["bytes_read"] + stats["bytes_written"], bench["device_read"] + bench["device_write"]
         print(
-            f"{'':<16} {moved / stats['minibatches'] / 1e6:.1f} MB a minibatch moved, {stats['io_ratio']:.2f} x the least "
-            f"possible; the system counts {100 * (system / moved - 1):+.2f} %"
+            f"{'':<16} {moved / stats['minibatches'] / 1e6:.1f} MB a minibatch moved, {stats['io_ratio']:.2f} x "
+            f"the least possible; the system counts {100 * (system / moved - 1):+.2f} %"
         )
         print(
             f"{'':<16} budget {bench['memory'] / 2**20:.0f} MiB, used {stats['peak_memory'] / 2**20:.0f}, "
