@@ -44,7 +44,7 @@ def random_graph(num_nodes: int, num_edges: int, seed: int) -> Graph:
 def hubs() -> Graph:
     """Two hubs: one within a 32-bit draw, one beyond 4096 in-edges, over several 4 KiB blocks."""
     rng = np.random.default_rng(5)
-    n = 3_000
+    n = 900
     first = np.stack([rng.integers(0, n, 9_000), np.full(9_000, 17)])
     second = np.stack([rng.integers(0, n, 4_096), np.full(4_096, 4)])
     rest = rng.integers(0, n, (2, 6_000))
@@ -82,7 +82,13 @@ def graph(request) -> Graph:
     return GRAPHS[request.param]()
 
 
-@pytest.fixture(scope="module", params=STORES)
+IN_CHECK = ("defaults", "degree-4KiB")  # the others take as long again
+
+
+@pytest.fixture(
+    scope="module",
+    params=[name if name in IN_CHECK else pytest.param(name, marks=pytest.mark.slow) for name in STORES],
+)
 def store(request, graph, tmp_path_factory):
     built = graph.build(tmp_path_factory.mktemp("store") / "s", **STORES[request.param])
     yield built
