@@ -44,6 +44,9 @@ func (h *hyperbatch) release() {
 	h.counter, h.cache, h.records = nil, nil, nil
 }
 
+// leastWindow is the least by which a sampling window is enlarged, in bytes.
+const leastWindow = 16 * layout.PageSize
+
 // sampleAll samples every minibatch (S-1 to S-3) in as few windows as memory
 // allows. A window that runs out of memory is tried again with more memory,
 // and where the budget has none, as a smaller one: what is drawn does not
@@ -90,11 +93,14 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		at = int(max(fit, 1))
 	}
 	for done := 0; done < h.count; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		n := min(at, h.count-done)
 		err := w.sample(ctx, done, n)
 		if isSplit(err) {
 			e.meter.splits.Add(1)
-			if more := min(2*size, size+e.Budget.Free()); more >= size+size/8 {
+			if more := min(2*size, size+e.Budget.Free()); more >= size+max(size/8, leastWindow) {
 				memoryOf.release()
 				size = roundUp(more-layout.PageSize, layout.PageSize)
 				if memoryOf, err = e.claim("sampling window", size); err != nil {
@@ -104,7 +110,7 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 				continue
 			}
 			if n == 1 {
-				return &memory.BudgetError{Consumer: "sampling one minibatch", Need: 2 * size, Free: size, Total: e.Budget.Total()}
+				return &memory.BudgetError{Consumer: "sampling one minibatch", Need: max(2*size, leastWindow), Free: size, Total: e.Budget.Total()}
 			}
 			at = (n + 1) / 2
 			continue
