@@ -1,0 +1,137 @@
+package goagnes_test
+
+// The memory budget: never exceeded, refused by a number that works, and more
+// of it never makes worse what less of it could do.
+
+import (
+	"errors"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/goagnes/goagnes/goagnes"
+	"github.com/goagnes/goagnes/goagnes/memory"
+)
+
+var advice = regexp.MustCompile(`set memory to (\d+) or more`)
+
+// tryBudget prepares an epoch under a budget; every refusal must be typed, and
+// nothing may be used beyond the budget. It returns the memory that a refusal
+// asks for.
+func tryBudget(t *testing.T, path, scratch string, o goagnes.LoaderOptions, bytes int64) (asks int64, err error) {
+	t.Helper()
+	s, err := goagnes.Open(path, goagnes.OpenOptions{Memory: bytes, NumThreads: 2, Scratch: scratch})
+	if err == nil {
+		defer s.Close()
+		var l *goagnes.Loader
+		if l, err = goagnes.NewLoader(s, o); err == nil {
+			err = epochError(t, l)
+			if peak := l.Stats().PeakMemory; peak > bytes {
+				t.Errorf("%d bytes are used of a budget of %d", peak, bytes)
+			}
+			if e := l.Close(); e != nil {
+				t.Error(e)
+			}
+		}
+	}
+	if err == nil {
+		return 0, nil
+	}
+	var budget *memory.BudgetError
+	var pool *memory.PoolError
+	switch {
+	case errors.As(err, &budget):
+		m := advice.FindStringSubmatch(err.Error())
+		if m == nil {
+			t.Fatalf("%d bytes: %v: no number", bytes, err)
+		}
+		if asks, err = strconv.ParseInt(m[1], 10, 64); err != nil || asks <= bytes {
+			t.Fatalf("%d bytes: advised to set memory to %s", bytes, m[1])
+		}
+		return asks, budget
+	case errors.As(err, &pool):
+		return bytes + pool.Need, pool
+	}
+	t.Fatalf("%d bytes: %v (%T) is no refusal of memory", bytes, err, err)
+	return 0, err
+}
+
+// TestBudget finds the least budget for plans of several shapes by bisection.
+func TestBudget(t *testing.T) {
+	dir, scratch := t.TempDir(), t.TempDir()
+	rings := ringGraph(2000)
+	small, large := filepath.Join(dir, "4KiB"), filepath.Join(dir, "64KiB")
+	rings.build(t, small, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	rings.build(t, large, goagnes.BuildOptions{BlockSize: 64 << 10, Order: "original"})
+	before := takeCensus(t)
+	seed := uint64(1)
+	train := goagnes.InputNodes{Split: "train"}
+	for _, c := range []struct {
+		name string
+		path string
+		o    goagnes.LoaderOptions
+	}{
+		{"seeds only", small, goagnes.LoaderOptions{InputNodes: train, BatchSize: 40}},
+		{"two hops", small, goagnes.LoaderOptions{NumNeighbors: []int{5, 3}, InputNodes: train, BatchSize: 40, HyperbatchSize: 6}},
+		{"two hops, larger blocks", large, goagnes.LoaderOptions{NumNeighbors: []int{5, 3}, InputNodes: train, BatchSize: 40}},
+		{"one minibatch at a time", large, goagnes.LoaderOptions{NumNeighbors: []int{4, 4}, InputNodes: train, BatchSize: 100, Mode: "agnes-no"}},
+		{"all neighbours, no rows", small, goagnes.LoaderOptions{NumNeighbors: []int{-1, -1}, InputNodes: train, BatchSize: 20, NoFeatures: true, Compact: true, NoEdgeIDs: true}},
+	} {
+		c.o.Seed = &seed
+		lo, hi := int64(16<<10), int64(64<<20) // refused, granted
+		if _, err := tryBudget(t, c.path, scratch, c.o, hi); err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		tolerance := int64(4 << 10)
+		if testing.Short() {
+			tolerance = 64 << 10
+		}
+		advised := int64(0)
+		for hi-lo > tolerance {
+			at := (lo + hi) / 2
+			if asks, err := tryBudget(t, c.path, scratch, c.o, at); err != nil {
+				lo, advised = at, asks
+			} else {
+				hi = at
+			}
+		}
+		t.Logf("%s: least budget %d KiB; a budget of %d KiB is told to be %d KiB", c.name, hi>>10, lo>>10, advised>>10)
+		// From just below the least, and from far below it, following the
+		// advice leads to a budget that works, and not to a wasteful one.
+		for _, from := range []int64{lo, lo / 2, lo / 8} {
+			at, tries := from, 0
+			for {
+				asks, err := tryBudget(t, c.path, scratch, c.o, at)
+				if err == nil {
+					break
+				}
+				at = asks
+				if tries++; tries > 40 {
+					t.Fatalf("%s: %d bytes after %d tries from %d, the least is %d", c.name, at, tries, from, hi)
+				}
+			}
+			if from == lo && tries > 3 {
+				t.Errorf("%s: from one step below the least budget %d advices are needed", c.name, tries)
+			}
+			if at > 2*hi {
+				t.Errorf("%s: from %d bytes the advice leads to %d, the least is %d", c.name, from, at, hi)
+			}
+			t.Logf("%s: from %d KiB %d tries lead to %d KiB", c.name, from>>10, tries, at>>10)
+		}
+		// More memory never fails where less did not.
+		for _, percent := range []int64{101, 103, 107, 115, 130, 150, 180, 220, 300, 450} {
+			at := hi * percent / 100
+			if _, err := tryBudget(t, c.path, scratch, c.o, at); err != nil {
+				t.Errorf("%s: %d bytes are refused, %d are enough: %v", c.name, at, hi, err)
+			}
+		}
+	}
+	for _, bytes := range []int64{1, 4096, 100 << 10} {
+		if _, err := tryBudget(t, small, scratch, goagnes.LoaderOptions{Seed: &seed}, bytes); err == nil {
+			t.Errorf("a budget of %d bytes is enough", bytes)
+		}
+	}
+	empty(t, scratch)
+	before.hold(t)
+}
