@@ -22,7 +22,7 @@ type bucket struct {
 	requests []request
 }
 
-// fill buckets the frontiers of a window's minibatches.
+// fillBucket buckets the frontiers of a window's minibatches.
 func fillBucket(mem *twoEnded, index *memory.ObjectIndex, frontiers [][]uint32) (*bucket, error) {
 	total := 0
 	for _, f := range frontiers {

@@ -306,7 +306,6 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 		words(a.data)[0] = 0 // a reused slab holds old bytes, and there may be no target
 	}
 	var next atomic.Int64
-	hits := int64(0)
 	err := parallel(e.Threads, func(int) error {
 		for {
 			i := int(next.Add(1)) - 1
@@ -340,7 +339,7 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 		}
 	})
 	if h.cache != nil {
-		hits = int64(r.nodes - r.cold)
+		hits := int64(r.nodes - r.cold)
 		h.cache.Note(hits, int64(r.cold))
 		e.meter.cacheHits.Add(hits)
 		e.meter.cacheMisses.Add(int64(r.cold))

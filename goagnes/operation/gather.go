@@ -248,7 +248,7 @@ func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []by
 	defer scratch.release()
 	g.runs = g.runs[:0]
 	used := int64(0)
-	bodies := h.bodies(from, scratch.mem[16*longest:])
+	bodies := h.bodies(scratch.mem[16*longest:])
 	for i := from; i < len(h.records); i++ {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -262,7 +262,6 @@ func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []by
 		if i > from && used+4*int64(len(ids)) > listBytes {
 			break
 		}
-		h.e.meter.coldRows.Add(int64(len(ids)))
 		r.cold = len(ids)
 		r.runAt = *runEnd
 		*runEnd += roundUp(int64(r.cold)*e.stride, layout.PageSize)
@@ -555,7 +554,9 @@ type bodies struct {
 	mem []byte
 }
 
-func (h *hyperbatch) bodies(_ int, mem []byte) *bodies {
+// bodies returns a reader over mem, which has room for the longest list of nodes
+// in whole pages, and for aligning it.
+func (h *hyperbatch) bodies(mem []byte) *bodies {
 	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (layout.PageSize - 1))
 	return &bodies{h, mem[skip:]}
 }

@@ -46,7 +46,7 @@ func (w *window) sampleHub(ctx context.Context, s *sampler, u unit) error {
 		at += uint32(n)
 	}
 	slices.SortFunc(s.hub, func(a, b hubPick) int { return cmp.Compare(a.position, b.position) })
-	e.meter.hubPages.Add(int64(len(s.hub)))
+	e.meter.hubPicks.Add(int64(len(s.hub)))
 	return w.readHub(ctx, s, u, len(s.hub), func(i int) (uint64, uint32) { return s.hub[i].position, s.hub[i].entry })
 }
 

@@ -11,11 +11,11 @@ type meter struct {
 	minibatches, hyperbatches, windows, splits atomic.Int64
 	sampledNodes, sampledEdges                 atomic.Int64
 	bucketRequests                             atomic.Int64
-	graphBlocks, hubVisits, hubPages           atomic.Int64
+	graphBlocks, hubVisits, hubPicks           atomic.Int64
 	graphHits, graphMisses                     atomic.Int64
 	featureBlocks, featureSweeps               atomic.Int64
 	featureHits, featureMisses                 atomic.Int64
-	cacheHits, cacheMisses, coldRows           atomic.Int64
+	cacheHits, cacheMisses                     atomic.Int64
 	threshold                                  atomic.Int64
 	spilledSamples, spilledRows                atomic.Int64
 	bound                                      atomic.Int64
@@ -92,7 +92,7 @@ func (e *Engine) Stats() Stats {
 		Minibatches: m.minibatches.Load(), Hyperbatches: m.hyperbatches.Load(), Windows: m.windows.Load(), WindowSplits: m.splits.Load(),
 		SampledNodes: m.sampledNodes.Load(), SampledEdges: m.sampledEdges.Load(), BucketRequests: m.bucketRequests.Load(),
 		GraphBlocksRead: m.graphBlocks.Load(), GraphBufferHits: m.graphHits.Load(), GraphBufferMisses: m.graphMisses.Load(),
-		HubVisits: m.hubVisits.Load(), HubPicks: m.hubPages.Load(),
+		HubVisits: m.hubVisits.Load(), HubPicks: m.hubPicks.Load(),
 		FeatureBlocksRead: m.featureBlocks.Load(), FeatureSweeps: m.featureSweeps.Load(),
 		FeatureBufferHits: m.featureHits.Load(), FeatureBufferMisses: m.featureMisses.Load(),
 		CacheThreshold: m.threshold.Load(), CacheHits: m.cacheHits.Load(), CacheMisses: m.cacheMisses.Load(),

@@ -76,8 +76,8 @@ type hubPick struct {
 	entry    uint32 // where it goes in out
 }
 
-// sampleWindow samples the minibatches first..first+n-1 of the hyperbatch and
-// appends their records.
+// sample samples the minibatches first..first+n-1 of the hyperbatch, whose
+// records are then in w.batches.
 func (w *window) sample(ctx context.Context, first, n int) error {
 	e := w.h.e
 	w.mem.reset()
@@ -464,9 +464,10 @@ func (w *window) take(n int) (uint32, error) {
 	return uint32(end) - uint32(n), nil
 }
 
+// drawn returns how many of that many neighbours the hop takes.
 func (w *window) drawn(degree uint64) int {
 	if w.fanout < 0 || degree <= uint64(w.fanout) {
-		return int(min(degree, math.MaxInt32))
+		return int(degree) // what out has no room for, take refuses
 	}
 	return w.fanout
 }
