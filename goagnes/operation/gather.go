@@ -80,19 +80,16 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	writeBytes := e.writeBytes()
 	buffers := max(8, min(64, free/16/writeBytes))
 	carry := int64(len(h.records)) * layout.PageSize
-	keep := e.keepsRows()
+	list := max(free/8, 4*h.longest())
+	step := index + frames*g.frameBytes + buffers*writeBytes + carry + list + scratchBytes(h.longest())
+	room := max(0, min(free-step, free-index-held-h.deliveryBytes()))
+	keep := e.keepsRows() && room >= e.manifest.NumNodes*e.stride
 	if keep { // as if every row were needed, so that every row is cached
 		for i := range h.counts.mem {
 			h.counts.mem[i] = 1
 		}
 	}
 	_, touched := h.counter.Threshold(1 << 62)
-	list := max(free/8, 4*h.longest())
-	step := index + frames*g.frameBytes + buffers*writeBytes + carry + list + int64(e.Threads)*scratchBytes(h.longest())
-	room := min(free-step, free-index-held-h.deliveryBytes())
-	if room < 0 {
-		room = 0
-	}
 	room = min(room, touched*e.stride)
 	threshold, rows := h.counter.Threshold(room / e.stride)
 	indexBytes, dataBytes := memory.FeatureCacheBytes(e.manifest.NumNodes, rows, e.stride)
@@ -342,8 +339,7 @@ func (g *gatherer) sweep(ctx context.Context) error {
 	e := g.h.e
 	p := e.primary()
 	size := e.manifest.Settings.BlockSize
-	group := max(1, g.buffer.Frames()/2)
-	var reading, ready []featureUnit
+	group := max(1, g.buffer.Frames()/2) // one frame: there is one block
 	wait := func(units []featureUnit) error {
 		var failed error
 		for _, u := range units {
@@ -359,7 +355,7 @@ func (g *gatherer) sweep(ctx context.Context) error {
 		}
 	}
 	next := 0
-	issue := func() ([]featureUnit, error) {
+	issue := func() []featureUnit {
 		var units []featureUnit
 		for ; next < len(g.needed) && len(units) < group; next++ {
 			if !g.needed[next] {
@@ -369,9 +365,6 @@ func (g *gatherer) sweep(ctx context.Context) error {
 			u.first, u.end = p.section.BlockRows(size, int64(next))
 			f, hit, ok := g.buffer.Acquire(int64(next))
 			if !ok {
-				if len(units) > 0 {
-					return units, nil
-				}
 				panic("operation: no frame is free for the next feature block")
 			}
 			u.frame = f
@@ -380,13 +373,9 @@ func (g *gatherer) sweep(ctx context.Context) error {
 			}
 			units = append(units, u)
 		}
-		return units, nil
+		return units
 	}
-	var err error
-	if reading, err = issue(); err != nil {
-		return err
-	}
-	for len(reading) > 0 {
+	for reading := issue(); len(reading) > 0; {
 		if err := ctx.Err(); err != nil {
 			_ = wait(reading)
 			unpin(reading)
@@ -399,25 +388,14 @@ func (g *gatherer) sweep(ctx context.Context) error {
 			unpin(reading)
 			return err
 		}
-		ready = reading
-		if g.buffer.Frames() > 1 {
-			if reading, err = issue(); err != nil {
-				return err
-			}
-		} else {
-			reading = nil
-		}
+		ready := reading
+		reading = issue()
 		err = g.distribute(ready)
 		unpin(ready)
 		if err != nil {
 			_ = wait(reading)
 			unpin(reading)
 			return err
-		}
-		if g.buffer.Frames() == 1 {
-			if reading, err = issue(); err != nil {
-				return err
-			}
 		}
 	}
 	return nil

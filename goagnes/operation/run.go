@@ -115,4 +115,5 @@ func (r *Run) Close() {
 	r.mu.Unlock()
 	r.cancel()
 	<-r.done
+	r.e.slabs.Trim() // what idle batches hold is for others who share the budget
 }
