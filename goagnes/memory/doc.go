@@ -3,7 +3,6 @@
 //
 //   - Budget and Lease: the number that bounds everything, and shares of it;
 //   - Map, Unmap: off-heap memory, counted by purpose;
-//   - Arena: one mapping, carved anew in every phase;
 //   - SlabPool and Slab: the memory of minibatches handed to consumers, which
 //     drop it from any thread and any language by an atomic in its header;
 //   - Buffer: the frames of the graph buffer and of the feature buffer with

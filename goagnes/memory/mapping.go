@@ -120,14 +120,17 @@ func mapPages(whole int64) (unsafe.Pointer, error) {
 	}
 	before := -uintptr(base) & (hugePage - 1)
 	aligned := unsafe.Add(base, before)
+	rest, left := base, n+hugePage // what is still mapped
 	if before > 0 {
-		err = unix.MunmapPtr(base, before)
+		if err = unix.MunmapPtr(base, before); err == nil {
+			rest, left = aligned, left-before
+		}
 	}
-	if err == nil && hugePage > before {
+	if err == nil { // before is below hugePage
 		err = unix.MunmapPtr(unsafe.Add(aligned, n), hugePage-before)
 	}
 	if err != nil { // too many mappings
-		return nil, errors.Join(err, unix.MunmapPtr(base, n+hugePage))
+		return nil, errors.Join(err, unix.MunmapPtr(rest, left))
 	}
 	// Advice: without huge pages all is only slower.
 	_ = unix.Madvise(unsafe.Slice((*byte)(aligned), n), unix.MADV_HUGEPAGE)
