@@ -40,7 +40,7 @@ type BuildOptions struct {
 	Y            Input            // (N,) integer labels, negative for none; floats with NaN for none
 	Splits       map[string]Input // node sets: ids, or bool masks of length N
 	NumNodes     int64            // default: rows of X, else the number of ranked ids, else the largest id + 1
-	IDs          string           // "auto", "dense" or "rank"; auto ranks the ids of text edge lists
+	IDs          string           // "auto", "dense" or "rank"; auto ranks the ids of a text edge list that comes alone
 	Order        string           // order of nodes in the store: "auto", "original" or "degree"; auto is degree
 	BlockSize    int64            // bytes, default 1 MiB
 	FeatureDType string           // "float32" or "float16", default as given

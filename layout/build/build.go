@@ -65,7 +65,7 @@ const baseMemory = 8<<20 + scanBytes
 
 // Values of Options.IDs.
 const (
-	IDsAuto  = "auto"  // rank where Options.RankIDs says that the source's ids may be sparse
+	IDsAuto  = "auto"  // rank where Options.RankIDs says that the source's ids may be sparse, and nothing else goes by id
 	IDsDense = "dense" // ids are 0 to nodes-1
 	IDsRank  = "rank"  // the distinct ids of the edges, ascending, become 0, 1, 2, …
 )
@@ -84,7 +84,9 @@ type Options struct {
 	NumNodes int64
 	// IDs says what the ids of the edges are; "" = IDsAuto.
 	IDs string
-	// RankIDs is what IDsAuto means for this source.
+	// RankIDs says that the source's ids may be sparse. IDsAuto then ranks them, unless
+	// NumNodes, Arrays or Splits show that they are dense: ranking would move rows to
+	// other nodes wherever one is isolated.
 	RankIDs bool
 	// Order is the order of nodes in the store; "" = OrderAuto.
 	Order string
@@ -361,7 +363,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 	}
 	settings := layout.Settings{BlockSize: b.o.BlockSize, IDs: IDsDense}
 	var ranks *ranker
-	if b.o.IDs == IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs {
+	if b.o.IDs == IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs && known < 0 && len(b.o.Splits) == 0 {
 		settings.IDs = IDsRank
 		timed := b.stopwatch("rank ids")
 		var err error

@@ -83,6 +83,8 @@ func TestNumberOfNodes(t *testing.T) {
 		{"distinct ids", Options{IDs: IDsRank}, 3},
 		{"distinct ids and others", Options{IDs: IDsRank, NumNodes: 5}, 5},
 		{"dense although ranks are usual", Options{IDs: IDsDense, RankIDs: true}, 7},
+		{"ranks are usual", Options{RankIDs: true}, 3},
+		{"ranks are usual, given", Options{RankIDs: true, NumNodes: 12}, 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Edges = edges
@@ -92,6 +94,35 @@ func TestNumberOfNodes(t *testing.T) {
 			}
 			whole(t, path)
 		})
+	}
+}
+
+// TestAutoKeepsRows: where arrays or splits go by id, "auto" leaves ids alone even
+// for a source whose ids are ranked otherwise; node 2 is isolated here.
+func TestAutoKeepsRows(t *testing.T) {
+	edges := edgesOf([]int64{0, 3}, []int64{1, 4})
+	rows := map[string]source.Rows{"y": rowsOf("y", layout.Int32, words([]int32{0, 1, 2, 3, 4}), 5)}
+	split := map[string]source.Rows{"train": rowsOf("train", layout.Int64, words([]int64{4}), 1)}
+	for _, c := range []struct {
+		name string
+		o    Options
+	}{
+		{"number of nodes", Options{NumNodes: 5}},
+		{"array", Options{Arrays: rows}},
+		{"split", Options{Splits: split}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.Edges, c.o.RankIDs = edges, true
+			path, r := buildIn(t, c.o, tuning{})
+			if r.IDs != IDsDense || r.NumNodes != 5 {
+				t.Errorf("ids %s, %d nodes", r.IDs, r.NumNodes)
+			}
+			whole(t, path)
+		})
+	}
+	_, err := build(context.Background(), filepath.Join(t.TempDir(), "store"), Options{Edges: edges, RankIDs: true, NumNodes: 4}, tuning{})
+	if err == nil || !strings.Contains(err.Error(), `ids="rank"`) {
+		t.Errorf("an id past the number of nodes: %v", err)
 	}
 }
 

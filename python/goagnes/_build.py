@@ -55,7 +55,8 @@ def build(
     ``splits``       node ids or a bool mask by name
     ``order``        node order inside the store; no influence on results
     ``block_size``   bytes of a graph or feature block
-    ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending
+    ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending;
+                     "auto": "rank" for a text edge list without num_nodes, arrays and splits
     ``memory``       budget of the build and of the store opened after it
     ``overwrite``    replace a store that is there
     ``progress``     None: a bar on a terminal; True, False, or a function of (stage, done, total)
