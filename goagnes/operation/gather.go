@@ -405,10 +405,17 @@ func (g *gatherer) sweep(ctx context.Context) error {
 func (g *gatherer) load(u featureUnit) {
 	e := g.h.e
 	left := new(atomic.Int32)
-	left.Store(int32(len(e.columns)))
+	for i := range e.columns {
+		if e.columns[i].stride > 0 { // rows without elements have no pages
+			left.Add(1)
+		}
+	}
 	failed := new(atomic.Pointer[error])
 	e.meter.featureBlocks.Add(1)
 	for i, c := range e.columns {
+		if c.stride == 0 {
+			continue
+		}
 		at, length := c.section.RowPages(u.first, u.end)
 		c.section.Submit(at, u.frame.Bytes()[g.areas[i]:g.areas[i]+length], 0, func(r *storage.Request) {
 			if r.Err != nil {
