@@ -78,8 +78,11 @@ func TestBudget(t *testing.T) {
 		{"one minibatch at a time", large, goagnes.LoaderOptions{NumNeighbors: []int{4, 4}, InputNodes: train, BatchSize: 100, Mode: "agnes-no"}},
 		{"all neighbours, no rows", small, goagnes.LoaderOptions{NumNeighbors: []int{-1, -1}, InputNodes: train, BatchSize: 20, NoFeatures: true, Compact: true, NoEdgeIDs: true}},
 	} {
+		if testing.Short() && c.path == large {
+			continue
+		}
 		c.o.Seed = &seed
-		lo, hi := int64(16<<10), int64(64<<20) // refused, granted
+		lo, hi := int64(16<<10), int64(16<<20) // refused, granted
 		if _, err := tryBudget(t, c.path, scratch, c.o, hi); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -99,7 +102,12 @@ func TestBudget(t *testing.T) {
 		t.Logf("%s: least budget %d KiB; a budget of %d KiB is told to be %d KiB", c.name, hi>>10, lo>>10, advised>>10)
 		// From just below the least, and from far below it, following the
 		// advice leads to a budget that works, and not to a wasteful one.
-		for _, from := range []int64{lo, lo / 2, lo / 8} {
+		far := []int64{lo, lo / 2, lo / 8}
+		more := []int64{101, 103, 107, 115, 130, 150, 180, 220, 300, 450}
+		if testing.Short() {
+			far, more = far[:2], []int64{103, 150, 300}
+		}
+		for _, from := range far {
 			at, tries := from, 0
 			for {
 				asks, err := tryBudget(t, c.path, scratch, c.o, at)
@@ -120,7 +128,7 @@ func TestBudget(t *testing.T) {
 			t.Logf("%s: from %d KiB %d tries lead to %d KiB", c.name, from>>10, tries, at>>10)
 		}
 		// More memory never fails where less did not.
-		for _, percent := range []int64{101, 103, 107, 115, 130, 150, 180, 220, 300, 450} {
+		for _, percent := range more {
 			at := hi * percent / 100
 			if _, err := tryBudget(t, c.path, scratch, c.o, at); err != nil {
 				t.Errorf("%s: %d bytes are refused, %d are enough: %v", c.name, at, hi, err)

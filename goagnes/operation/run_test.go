@@ -40,7 +40,7 @@ func TestCancel(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, uint64(bytes)))
 		tries, ended := 40, 0
 		if testing.Short() {
-			tries = 12
+			tries = 8
 		}
 		for range tries {
 			ctx, cancel := context.WithCancel(context.Background())
@@ -75,7 +75,11 @@ func TestCancel(t *testing.T) {
 // the reader has read ahead: the error is the context's, each time.
 func TestCancelUndelivered(t *testing.T) {
 	f := newFixture(t, tight, nil)
-	for try := range 20 {
+	tries := 20
+	if testing.Short() {
+		tries = 7
+	}
+	for try := range tries {
 		ctx, cancel := context.WithCancel(context.Background())
 		run := f.Start(ctx, 0)
 		for range try % 7 {
@@ -208,6 +212,9 @@ func TestBug(t *testing.T) {
 		{"error", func() error { return refused }},
 	} {
 		for _, at := range []int{1, 4, 9} { // while seeds are sampled, and while batches are filled
+			if testing.Short() && at == 4 {
+				continue
+			}
 			calls := 0
 			f := newFixture(t, tight, func(o *Options) {
 				o.Seeds = faultySeeds{AllSeeds(1000), &calls, at, c.fail}
