@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 )
 
@@ -288,11 +289,47 @@ func (m *Manifest) validate() error {
 		if err := m.validateKind(s); err != nil {
 			return err
 		}
+		if err := m.validateForm(s); err != nil {
+			return err
+		}
 	}
 	for _, need := range []string{SectionGraph, SectionIndex} {
 		if !seen[need] {
 			return Errorf(Corrupt, ManifestFile, "section %q is missing", need)
 		}
+	}
+	if seen[SectionOriginal] != seen[SectionInternal] {
+		return Errorf(Corrupt, ManifestFile, "section %q or %q is missing, beside the other", SectionOriginal, SectionInternal)
+	}
+	return nil
+}
+
+// validateForm checks that a section of a known name has the kind, the element
+// type and the row that readers of it rely on.
+func (m *Manifest) validateForm(s *Section) error {
+	kind := KindArray
+	var types []DType // of single numbers; nil: any rows
+	switch {
+	case s.Name == SectionGraph:
+		kind = KindGraph
+	case s.Name == SectionIndex:
+		kind = KindIndex
+	case s.Name == SectionEdgeID:
+		types = []DType{IDType(m.NumEdges), Uint64}
+	case s.Name == SectionOriginal, s.Name == SectionInternal:
+		types = []DType{IDType(m.NumNodes)}
+	case s.Name == SectionDegree:
+		types = []DType{Uint32}
+	case s.Name == SectionY:
+		types = []DType{Int8, Int16, Int32, Int64, Uint8, Uint16, Uint32, Uint64}
+	case s.Name == SectionIDs, strings.HasPrefix(s.Name, SplitPrefix):
+		types = []DType{Int64}
+	case strings.HasPrefix(s.Name, NodePrefix), strings.HasPrefix(s.Name, EdgePrefix):
+	default:
+		return nil
+	}
+	if s.Kind != kind || types != nil && (len(s.RowShape) != 0 || !slices.Contains(types, s.Type())) {
+		return Errorf(Corrupt, ManifestFile, "section %q is %s of %s with rows of shape %v: rebuild the store", s.Name, s.Kind, s.DType, s.RowShape)
 	}
 	return nil
 }
@@ -324,7 +361,7 @@ func (m *Manifest) validateKind(s *Section) error {
 			}
 			n *= d
 		}
-		if s.Rows < 0 || s.Rows > MaxEdges || s.Bytes != s.Rows*n {
+		if s.Rows < 0 || s.Rows > MaxEdges || n > 0 && s.Rows > 1<<60/n || s.Bytes != s.Rows*n {
 			return bad("%d rows of %d bytes do not make %d bytes", s.Rows, n, s.Bytes)
 		}
 		switch {

@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"sort"
 	"unsafe"
 
@@ -99,10 +100,19 @@ func (x *ObjectIndex) validate(numEdges uint64) error {
 }
 
 // CheckHubs verifies that every piece of a hub but the last holds capacity
-// neighbour ids, as layout.HubSlot relies on.
+// neighbour ids, as layout.HubSlot relies on, and that a hub's degree is below
+// 2^32, as draws rely on.
 func (x *ObjectIndex) CheckHubs(capacity int64) error {
+	first := layout.IndexEntry{} // of the first block that begins with the node of block b
 	for b := 0; b < x.blocks; b++ {
 		e, next := x.Entry(b), x.Entry(b+1)
+		if e.FirstNode != first.FirstNode {
+			first = e
+		}
+		if next.FirstEdge-first.FirstEdge > math.MaxUint32 {
+			return &layout.Error{Kind: layout.Limits, File: layout.SectionIndex, Offset: int64(b) * layout.IndexEntryBytes, Block: int64(b),
+				Msg: fmt.Sprintf("%d edges in the blocks of node %d: a degree of 2^32 or more is not read", next.FirstEdge-first.FirstEdge, first.FirstNode)}
+		}
 		if e.FirstNode == next.FirstNode && next.FirstEdge-e.FirstEdge != uint64(capacity) {
 			return &layout.Error{Kind: layout.Corrupt, File: layout.SectionIndex, Offset: int64(b) * layout.IndexEntryBytes, Block: int64(b),
 				Msg: fmt.Sprintf("a piece of node %d holds %d neighbours, %d are due: rebuild the store", e.FirstNode, next.FirstEdge-e.FirstEdge, capacity)}

@@ -148,6 +148,24 @@ func TestObjectIndexRefuses(t *testing.T) {
 	if err := x.CheckHubs(layout.HubCapacity(4096, layout.NodeBits(300))); !errors.As(err, new(*layout.Error)) {
 		t.Fatalf("a short piece of a hub: %v", err)
 	}
+	capacity := layout.HubCapacity(layout.MaxBlockSize, 8)
+	many := make([]byte, 0, 16*layout.IndexEntryBytes)
+	for at := int64(0); at < 1<<32+capacity; at += capacity {
+		many = append(many, make([]byte, layout.IndexEntryBytes)...)
+		layout.IndexEntry{FirstEdge: uint64(at)}.Put(many[len(many)-layout.IndexEntryBytes:])
+	}
+	for _, c := range []struct {
+		edges int64
+		ok    bool
+	}{{1<<32 - 1, true}, {1 << 32, false}} {
+		layout.IndexEntry{FirstNode: 1, FirstEdge: uint64(c.edges)}.Put(many[len(many)-layout.IndexEntryBytes:])
+		if x, err = NewObjectIndex(many, nil, 1, c.edges); err != nil {
+			t.Fatal(err)
+		}
+		if err := x.CheckHubs(capacity); (err == nil) != c.ok {
+			t.Errorf("a hub of %d neighbours: %v", c.edges, err)
+		}
+	}
 	mustPanic(t, func() { NewObjectIndex(good, make([]byte, 8), 300, edges) })
 }
 

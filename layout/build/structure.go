@@ -4,7 +4,6 @@ package build
 
 import (
 	"encoding/binary"
-	"slices"
 	"strings"
 
 	"github.com/goagnes/goagnes/layout"
@@ -79,16 +78,6 @@ func (v *verifier) intact(name string) bool {
 	return v.m.Section(name) != nil && v.files[name] != nil && !v.damaged[name] && v.sums != nil
 }
 
-// integerSection checks that a section is an array of scalars of one of the types.
-func (v *verifier) integerSection(name string, types ...layout.DType) {
-	s := v.m.Section(name)
-	if s == nil || s.Kind == layout.KindArray && len(s.RowShape) == 0 && slices.Contains(types, s.Type()) {
-		return
-	}
-	v.found(layout.ManifestFile, -1, -1, "section %q is %s of %s with rows of shape %v, expected numbers of type %v", name, s.Kind, s.DType, s.RowShape, types)
-	v.damaged[name] = true
-}
-
 // structure compares the sections' contents.
 func (v *verifier) structure() error {
 	v.expected()
@@ -119,7 +108,8 @@ func (v *verifier) structure() error {
 	return nil
 }
 
-// expected checks which sections there are, and their types.
+// expected checks which sections there are; their form was checked with the
+// manifest.
 func (v *verifier) expected() {
 	m := v.m
 	need := []string{layout.SectionEdgeID, layout.SectionDegree}
@@ -139,22 +129,6 @@ func (v *verifier) expected() {
 	for _, name := range need {
 		if m.Section(name) == nil {
 			v.found(layout.ManifestFile, -1, -1, "section %q is missing", name)
-		}
-	}
-	unsigned := []layout.DType{layout.Uint32, layout.Uint64}
-	for _, name := range append(tables, layout.SectionEdgeID, layout.SectionDegree) {
-		v.integerSection(name, unsigned...)
-	}
-	v.integerSection(layout.SectionIDs, layout.Int64)
-	v.integerSection(layout.SectionY, layout.Int8, layout.Int16, layout.Int32, layout.Int64, layout.Uint8, layout.Uint16, layout.Uint32, layout.Uint64)
-	for i := range m.Sections {
-		s := &m.Sections[i]
-		if strings.HasPrefix(s.Name, layout.SplitPrefix) {
-			v.integerSection(s.Name, layout.Int64)
-		}
-		if s.Name == layout.SectionGraph && s.Kind != layout.KindGraph || s.Name == layout.SectionIndex && s.Kind != layout.KindIndex {
-			v.found(layout.ManifestFile, -1, -1, "section %q has the kind %q", s.Name, s.Kind)
-			v.damaged[s.Name] = true
 		}
 	}
 	if m.Section(layout.SectionY) == nil && m.NumClasses != 0 {
