@@ -3,7 +3,7 @@
 Prints the output of every failed test, then one line "N passed, N failed, N skipped". A test that
 ran several times (plain, under the race detector, without cgo) counts once, and as failed if it
 failed once. A Go test with subtests is not counted itself. Exit status 1 if anything failed or the
-two expected runs are missing.
+expected runs are missing.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main(folder: Path) -> int:
         totals.read_go(path)
     for path in sorted(folder.glob("*.xml")):
         totals.read_junit(path)
-    for expected in ("go.json", "python.xml"):
+    for expected in ("go.json", "go-race.json", "go-nocgo.json", "python.xml"):
         if not (folder / expected).is_file():
             totals.add(f"run {expected}", "fail", "the run left no result: it did not start, or was killed")
     for name, text in sorted(totals.failures.items()):
