@@ -54,7 +54,7 @@ func OpenScratch(parent string, limit int64) (*Scratch, error) {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return nil, at.fail("make a scratch folder in", -1, err)
 		}
-		lock, err := lockDir(dir)
+		lock, err := LockDir(dir)
 		if err != nil {
 			os.Remove(dir)
 			return nil, at.fail("lock a scratch folder in", -1, err)
@@ -70,9 +70,9 @@ func OpenScratch(parent string, limit int64) (*Scratch, error) {
 	}
 }
 
-// lockDir opens and locks a folder; nil where another process holds the lock
-// or the folder is no longer at its place.
-func lockDir(dir string) (*os.File, error) {
+// LockDir opens a folder and locks it until the file is closed or the process
+// ends; nil where another holds the lock or the folder is no longer at its place.
+func LockDir(dir string) (*os.File, error) {
 	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -111,7 +111,7 @@ func removeAbandoned(parent string) {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())
-		if lock, err := lockDir(dir); err == nil && lock != nil {
+		if lock, err := LockDir(dir); err == nil && lock != nil {
 			os.RemoveAll(dir)
 			lock.Close()
 		}

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -57,13 +58,16 @@ func stage(path string, overwrite bool) (*staging, error) {
 		} else if err != nil {
 			return nil, ioError(err, "making the directory in which the store is written")
 		}
-		s.lock, err = lockDir(s.dir)
-		if err == nil && s.lock != nil {
+		if s.lock, err = storage.LockDir(s.dir); err != nil {
+			os.Remove(s.dir)
+			return nil, ioError(err, "locking the directory in which the store is written")
+		}
+		if s.lock != nil {
 			return s, nil
 		}
 		// Another build took the fresh directory for a leftover: try again.
 	}
-	return nil, ioError(err, "%s: no directory to write the store in could be made and locked", s.parent)
+	return nil, usage("%s: a hundred builds of %s are under way", s.parent, filepath.Base(final))
 }
 
 // checkTarget refuses a path that holds something else than a store that may be
@@ -91,33 +95,6 @@ func checkTarget(final string, overwrite bool) error {
 	return usage("%s is no store (it has no %s): overwrite replaces a store only", final, layout.ManifestFile)
 }
 
-// lockDir locks a directory. It returns nil without an error where another
-// process holds the lock or has removed the directory.
-func lockDir(dir string) (*os.File, error) {
-	f, err := os.Open(dir)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, nil
-		}
-		return nil, err
-	}
-	// The directory may have been removed between opening and locking.
-	held, err1 := f.Stat()
-	there, err2 := os.Lstat(dir)
-	if err1 != nil || err2 != nil || !os.SameFile(held, there) {
-		f.Close()
-		return nil, nil
-	}
-	return f, nil
-}
-
 // removeLeftovers removes the staging directories of that prefix whose lock is free.
 func removeLeftovers(parent, prefix string) error {
 	entries, err := os.ReadDir(parent)
@@ -129,7 +106,7 @@ func removeLeftovers(parent, prefix string) error {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())
-		lock, err := lockDir(dir)
+		lock, err := storage.LockDir(dir)
 		if err != nil || lock == nil {
 			continue
 		}
@@ -154,10 +131,10 @@ func (s *staging) commit(overwrite bool) error {
 		return err
 	}
 	s.done = true
-	if err := syncDir(s.parent); err != nil {
-		return ioError(err, "syncing %s", s.parent)
-	}
 	s.lock.Close()
+	if err := storage.SyncDir(s.parent); err != nil {
+		return err
+	}
 	if old != "" {
 		if err := os.RemoveAll(old); err != nil {
 			return ioError(err, "the store is in place, but the one it replaces could not be removed")
@@ -223,13 +200,4 @@ func (s *staging) discard() error {
 		return ioError(err, "removing the unfinished store")
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }
