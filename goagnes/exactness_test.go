@@ -209,12 +209,13 @@ func TestExactness(t *testing.T) {
 				t.Fatalf("%v: minibatch %d has other arrays; %s", s, m, rerun)
 			}
 		}
-		// Each setting must have had its effect.
+		// Each setting must have had its effect; a budget far above the rows keeps
+		// them from one hyperbatch to the next.
 		single := s.hyperbatch == 1 || s.mode == "agnes-no"
 		if single && stats.Hyperbatches != stats.Minibatches {
 			t.Errorf("%v: %d hyperbatches for %d minibatches; %s", s, stats.Hyperbatches, stats.Minibatches, rerun)
 		}
-		if single && stats.FeatureBlocksRead <= baseStats.FeatureBlocksRead {
+		if single && s.memory < 512<<20 && stats.FeatureBlocksRead <= baseStats.FeatureBlocksRead {
 			t.Errorf("%v: %d feature blocks read, no more than the hyperbatch's %d; %s", s, stats.FeatureBlocksRead, baseStats.FeatureBlocksRead, rerun)
 		}
 		if stats.SpilledRowBytes > 0 {
