@@ -27,7 +27,7 @@ var bans = []ban{
 	{"math/rand/v2", nil, []string{"tests"}, false, "draws are a pure function of the seed: the Philox stream (docs/sampling.md)"},
 	{"fmt", []string{"Print", "Printf", "Println"}, []string{"goagnes/cmd", "tests"}, false,
 		"a library prints nothing: return the value, or report through the Progress option"},
-	{"log", nil, nil, true, "a library logs nothing: return the error, or report through the Progress option"},
+	{"log", nil, nil, false, "a library logs nothing: return the error, or report through the Progress option"},
 	{"log/slog", nil, nil, true, "a library logs nothing: return the error, or report through the Progress option"},
 	{"os/signal", nil, []string{"goagnes/cmd"}, false, "signals belong to the program: take a context.Context"},
 	{"os", []string{"Exit"}, []string{"goagnes/cmd", "capi/version"}, false, "return an error; only the program exits"},
