@@ -54,6 +54,15 @@ func (e *UnsupportedError) Class() string { return ClassUnsupported }
 // ErrClosed is returned by a loader, and by a store's methods, after Close.
 var ErrClosed = operation.ErrClosed
 
+// errStoreClosed is ErrClosed of a store, in words of its own.
+var errStoreClosed error = storeClosedError{}
+
+type storeClosedError struct{}
+
+func (storeClosedError) Error() string        { return "the store is closed" }
+func (storeClosedError) Is(target error) bool { return target == ErrClosed }
+func (storeClosedError) Class() string        { return ClassClosed }
+
 // Class tells what kind of failure err is; "" for nil. Errors that no other
 // class fits are "internal".
 func Class(err error) string {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -23,7 +22,7 @@ const MaxHops = 32
 
 // InputNodes names the nodes whose minibatches a loader prepares, one of:
 // a split, ids in the given order, or a mask over all nodes. The zero value
-// means all nodes. IDs must stay unchanged while the loader lives.
+// means all nodes. IDs and Mask must stay unchanged while the loader lives.
 type InputNodes struct {
 	Split string
 	IDs   []int64
@@ -73,6 +72,7 @@ type Loader struct {
 
 	mu     sync.Mutex
 	epoch  uint32 // of the next Start
+	starts uint32
 	run    *operation.Run
 	closed bool
 
@@ -85,7 +85,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, fmt.Errorf("the store: %w", ErrClosed)
+		return nil, errStoreClosed
 	}
 	seeds, byID, err := s.seeds(o.InputNodes)
 	if err != nil {
@@ -198,13 +198,7 @@ func (s *Store) seeds(in InputNodes) (seeds operation.Seeds, byID bool, err erro
 		if int64(len(in.Mask)) != n {
 			return nil, false, argumentf("input_nodes", "a mask of %d entries for %d nodes", len(in.Mask), n)
 		}
-		var ids []int64
-		for i, b := range in.Mask {
-			if b {
-				ids = append(ids, int64(i))
-			}
-		}
-		return operation.ListSeeds(ids), true, nil
+		return operation.NewMaskSeeds(in.Mask), true, nil
 	}
 	return operation.AllSeeds(n), true, nil
 }
@@ -232,6 +226,7 @@ func (l *Loader) Start(ctx context.Context) error {
 	}
 	l.run = l.engine.Start(ctx, l.epoch)
 	l.epoch++
+	l.starts++
 	return nil
 }
 
@@ -298,7 +293,7 @@ type Stats struct {
 // Stats returns the loader's counts.
 func (l *Loader) Stats() Stats {
 	l.mu.Lock()
-	epochs := l.epoch
+	epochs := l.starts
 	l.mu.Unlock()
 	s := Stats{Stats: l.engine.Stats(), IO: l.store.pool.Counters().Sub(l.before), Seed: l.seed, Epochs: epochs, HyperbatchSize: l.engine.Hyperbatch}
 	s.BytesRead, s.BytesWritten = s.IO.BytesRead, s.IO.BytesWritten

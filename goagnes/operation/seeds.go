@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 	"unsafe"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -35,6 +36,50 @@ func (l ListSeeds) Len() int64 { return int64(len(l)) }
 func (l ListSeeds) Lookup(places []int64, ids []uint64) error {
 	for i, p := range places {
 		ids[i] = uint64(l[p])
+	}
+	return nil
+}
+
+// MaskSeeds are the nodes that a mask marks, ascending. The mask is the caller's
+// and must stay as it is; beside it there are 4 bytes for every maskStride nodes.
+type MaskSeeds struct {
+	mask   []bool
+	before []uint32 // marked before entry i*maskStride; the last, before the end
+}
+
+const maskStride = 512
+
+// NewMaskSeeds counts the entries of a mask of fewer than 2^32.
+func NewMaskSeeds(mask []bool) *MaskSeeds {
+	m := &MaskSeeds{mask: mask, before: make([]uint32, 0, len(mask)/maskStride+2)}
+	n := uint32(0)
+	for i, marked := range mask {
+		if i%maskStride == 0 {
+			m.before = append(m.before, n)
+		}
+		if marked {
+			n++
+		}
+	}
+	m.before = append(m.before, n)
+	return m
+}
+
+// Len returns the number of marked nodes.
+func (m *MaskSeeds) Len() int64 { return int64(m.before[len(m.before)-1]) }
+
+// Lookup finds the marked nodes by their number.
+func (m *MaskSeeds) Lookup(places []int64, ids []uint64) error {
+	for i, p := range places {
+		stride := sort.Search(len(m.before), func(k int) bool { return int64(m.before[k]) > p }) - 1
+		left := p - int64(m.before[stride])
+		at := stride * maskStride
+		for ; left > 0 || !m.mask[at]; at++ {
+			if m.mask[at] {
+				left--
+			}
+		}
+		ids[i] = uint64(at)
 	}
 	return nil
 }
