@@ -16,10 +16,10 @@ var generateCommand = command{
 	summary:   "make a store of a synthetic graph: rmat (hubs) or community (planted classes)",
 	prepare: func(set *flag.FlagSet) func(context.Context, invocation) (*result, error) {
 		o := &goagnes.GenerateOptions{}
-		set.StringVar(&o.Kind, "kind", "rmat", "`name` of the kind: rmat or community")
+		set.StringVar(&o.Kind, "kind", "community", "`name` of the kind: rmat or community")
 		set.Int64Var(&o.NumNodes, "num-nodes", 0, "nodes `n`")
 		set.Float64Var(&o.AvgDegree, "avg-degree", 16, "edges a node, on the average `d`")
-		set.Int64Var(&o.NumFeatures, "num-features", 128, "features `n` a node")
+		set.Int64Var(&o.NumFeatures, "num-features", 64, "features `n` a node")
 		set.Int64Var(&o.NumClasses, "num-classes", 16, "classes `n`")
 		set.StringVar(&o.FeatureDType, "feature-dtype", "float32", "`name`: float32 or float16")
 		set.Uint64Var(&o.Seed, "seed", 0, "seed `n` that selects the graph")

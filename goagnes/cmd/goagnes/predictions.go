@@ -52,12 +52,16 @@ func (f *predictionFile) publish() error {
 	if err := f.temp.Chmod(0o644); err != nil {
 		return err
 	}
+	if err := f.temp.Sync(); err != nil { // the name never stands for less than the whole
+		return err
+	}
 	if err := f.temp.Close(); err != nil {
 		return err
 	}
 	name := f.temp.Name()
 	f.temp = nil
 	if err := os.Rename(name, f.path); err != nil {
+		os.Remove(name)
 		return err
 	}
 	return nil
