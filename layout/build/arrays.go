@@ -43,7 +43,10 @@ func (b *builder) plainJob(section string, rows source.Rows) (*rowJob, error) {
 // featureJob keeps float32 and float16, and converts where asked to.
 func (b *builder) featureJob(rows source.Rows) (*rowJob, error) {
 	if len(rows.RowShape()) != 1 {
-		return nil, faultf(rows.Name(), -1, "features of %d axes; x has shape (nodes, features)", 1+len(rows.RowShape()))
+		return nil, faultf(rows.Name(), -1, "an array with %d axes; x has shape (nodes, features)", 1+len(rows.RowShape()))
+	}
+	if rows.RowShape()[0] == 0 {
+		return nil, faultf(rows.Name(), -1, "rows of no features; leave x out")
 	}
 	from, to := rows.DType(), b.o.FeatureDType
 	if to == 0 {

@@ -207,6 +207,7 @@ func TestRefusals(t *testing.T) {
 		{"id past the last possible", Options{Edges: edgesOf([]int64{0, 1 << 33}, []int64{0, 1})}, "input", `ids="rank"`},
 		{"too many ranks", Options{Edges: edges, NumNodes: 2, IDs: IDsRank}, "input", "3 distinct ids for 2 nodes"},
 		{"rows of x", Options{Edges: edges, NumNodes: 4, Arrays: map[string]source.Rows{"x": rowsOf("x", layout.Float32, words(make([]float32, 3)), 3, 1)}}, "input", "3 rows for 4 nodes"},
+		{"x without columns", arrays("x", rowsOf("x", layout.Float32, nil, 3, 0)), "input", "leave x out"},
 		{"flat x", arrays("x", rowsOf("x", layout.Float32, words(make([]float32, 3)), 3)), "input", "shape (nodes, features)"},
 		{"x of float64", arrays("x", rowsOf("x", layout.Float64, words(make([]float64, 3)), 3, 1)), "unsupported", "feature_dtype"},
 		{"x of int64", arrays("x", rowsOf("x", layout.Int64, words(make([]int64, 3)), 3, 1)), "unsupported", "int64"},

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -176,6 +178,9 @@ func TestDetect(t *testing.T) {
 		{"j.xz", "\xfd7zXZ\x00", "unsupported", "xz"},
 		{"k.npy.gz", string(compress(t, string(ints([]int64{2, 1}, 0, 1)))), "unsupported", "gzip -d"},
 		{"l.bin", "\x00\x01\x02", "input", "neither text"},
+		{"m.txt", "", "", "snap"},
+		{"n.npy", "", "input", "an empty file"},
+		{"o.npz", "", "input", "an empty file"},
 	} {
 		format, err := Detect(write(t, c.name, []byte(c.content)))
 		if c.class == "" && (err != nil || format != c.want) {
@@ -187,6 +192,13 @@ func TestDetect(t *testing.T) {
 	}
 	if _, err := Detect(t.TempDir()); class(err) != "input" {
 		t.Errorf("an empty directory: %v", err)
+	}
+	pipe := filepath.Join(t.TempDir(), "pipe.txt")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Detect(pipe); class(err) != "input" || !strings.Contains(err.Error(), "regular") { // or hang
+		t.Errorf("a pipe: %v", err)
 	}
 	for _, format := range []string{"ogb", "mtx", "nonsense"} {
 		_, err := Open(context.Background(), write(t, "a.txt", []byte("0 1\n")), format, Options{})

@@ -105,6 +105,12 @@ func Detect(path string) (string, error) {
 	if _, _, ok := planetoidName(path); ok {
 		return "planetoid", nil
 	}
+	if !st.Mode().IsRegular() { // a build reads its inputs more than once, and opening a pipe may block
+		return "", inputError(path, "no regular file; save its content to a file")
+	}
+	if st.Size() == 0 && (strings.HasSuffix(path, ".npy") || strings.HasSuffix(path, ".npz")) {
+		return "", inputError(path, "an empty file, where a numpy file is due")
+	}
 	r, err := openText(path)
 	if err != nil {
 		return "", err
