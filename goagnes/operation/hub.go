@@ -8,6 +8,10 @@ import (
 	"github.com/goagnes/goagnes/layout"
 )
 
+// hubPicks bounds the picks of a hub that are sorted and read together, unless
+// one request alone makes more: 2 MiB of the Go heap a worker. A variable for tests.
+var hubPicks = 1 << 17
+
 // sampleHub samples for every request of one hub. The hub's degree is known
 // from the object index table and its neighbours are addressable by position,
 // so only the pages that hold chosen ones are read, whatever the hub's size.
@@ -35,19 +39,26 @@ func (w *window) sampleHub(ctx context.Context, s *sampler, u unit) error {
 		}
 		return nil
 	}
-	s.hub = s.hub[:0]
-	for _, r := range row {
-		w.offsets[r.slot], w.counts[r.slot] = at, uint32(n)
-		chosen := s.chosen(n)
-		draw(chosen, w.batches[r.batch].key, original, w.position(r.slot), w.hop, degree, &s.seen)
-		for k, p := range chosen {
-			s.hub = append(s.hub, hubPick{uint64(p), at + uint32(k)})
+	for len(row) > 0 {
+		group := row[:min(len(row), max(1, hubPicks/n))]
+		row = row[len(group):]
+		s.hub = s.hub[:0]
+		for _, r := range group {
+			w.offsets[r.slot], w.counts[r.slot] = at, uint32(n)
+			chosen := s.chosen(n)
+			draw(chosen, w.batches[r.batch].key, original, w.position(r.slot), w.hop, degree, &s.seen)
+			for k, p := range chosen {
+				s.hub = append(s.hub, hubPick{uint64(p), at + uint32(k)})
+			}
+			at += uint32(n)
 		}
-		at += uint32(n)
+		slices.SortFunc(s.hub, func(a, b hubPick) int { return cmp.Compare(a.position, b.position) })
+		e.meter.hubPicks.Add(int64(len(s.hub)))
+		if err := w.readHub(ctx, s, u, len(s.hub), func(i int) (uint64, uint32) { return s.hub[i].position, s.hub[i].entry }); err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(s.hub, func(a, b hubPick) int { return cmp.Compare(a.position, b.position) })
-	e.meter.hubPicks.Add(int64(len(s.hub)))
-	return w.readHub(ctx, s, u, len(s.hub), func(i int) (uint64, uint32) { return s.hub[i].position, s.hub[i].entry })
+	return nil
 }
 
 // hubOriginal reads the head of a hub's first piece and returns the hub's
