@@ -64,7 +64,7 @@ func (e *Engine) epoch(ctx context.Context, epoch uint32, r *Run) error {
 
 func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 	defer h.release() // also when a bug ends the epoch
-	e.slabs.Trim()    // sampling needs the memory that idle batches hold
+	e.trimSlabs()     // sampling needs the memory that idle batches hold
 	e.meter.hyperbatches.Add(1)
 	if err := h.sampleAll(ctx); err != nil {
 		return err
@@ -81,6 +81,14 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 			return ctx.Err()
 		}
 	})
+}
+
+// trimSlabs unmaps idle slabs, unless they are so small beside the budget that
+// mapping them again costs more than the memory is worth.
+func (e *Engine) trimSlabs() {
+	if e.slabs.Counters().MappedBytes > e.Budget.Total()/keptShare {
+		e.slabs.Trim()
+	}
 }
 
 // Next returns the next minibatch, io.EOF after the last, ErrClosed after
@@ -115,5 +123,5 @@ func (r *Run) Close() {
 	r.mu.Unlock()
 	r.cancel()
 	<-r.done
-	r.e.slabs.Trim() // what idle batches hold is for others who share the budget
+	r.e.trimSlabs() // what idle batches hold is for others who share the budget
 }
