@@ -42,10 +42,11 @@ func (b *builder) plainJob(section string, rows source.Rows) (*rowJob, error) {
 
 // featureJob keeps float32 and float16, and converts where asked to.
 func (b *builder) featureJob(rows source.Rows) (*rowJob, error) {
-	if len(rows.RowShape()) != 1 {
-		return nil, faultf(rows.Name(), -1, "an array with %d axes; x has shape (nodes, features)", 1+len(rows.RowShape()))
+	width := int64(1) // features of a node, whatever their shape
+	for _, n := range rows.RowShape() {
+		width *= n
 	}
-	if rows.RowShape()[0] == 0 {
+	if width == 0 {
 		return nil, faultf(rows.Name(), -1, "rows of no features; leave x out")
 	}
 	from, to := rows.DType(), b.o.FeatureDType
@@ -58,7 +59,7 @@ func (b *builder) featureJob(rows source.Rows) (*rowJob, error) {
 	if err != nil || from == to {
 		return j, err
 	}
-	j.dtype, j.stride = to, rows.RowShape()[0]*int64(to.Size())
+	j.dtype, j.stride = to, width*int64(to.Size())
 	if j.stride > layout.MaxRowBytes {
 		return nil, unsupported("%s: rows of %d bytes; a store holds rows of at most %d", rows.Name(), j.stride, layout.MaxRowBytes)
 	}

@@ -44,7 +44,7 @@ func TestBuildAgainstNaive(t *testing.T) {
 		"many":      randomGraph(3, 70_000, 90_000, 2),
 		"one node":  randomGraph(4, 1, 40, 5),
 		"no edges":  randomGraph(5, 20, 0, 4),
-		"no width":  randomGraph(6, 30, 100, 0),
+		"no x":      randomGraph(6, 30, 100, 0),
 		"two nodes": {n: 2, src: []int64{0, 0, 1, 1, 1}, dst: []int64{0, 0, 1, 0, 1}},
 	}
 	for gname, g := range graphs {

@@ -3,6 +3,7 @@ package build
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
@@ -136,5 +137,33 @@ func TestFeatureTypes(t *testing.T) {
 				t.Errorf("type %s, %d features", s.m.Section(layout.SectionX).DType, r.NumFeatures)
 			}
 		})
+	}
+}
+
+// TestFeatureShapes keeps the shape of a node's features, converted or not.
+func TestFeatureShapes(t *testing.T) {
+	for _, shape := range [][]int64{{}, {2}, {2, 3}, {1, 1, 2}} {
+		for _, to := range []layout.DType{0, layout.Float16} {
+			width := int64(1)
+			for _, n := range shape {
+				width *= n
+			}
+			values := make([]float32, 3*width)
+			for i := range values {
+				values[i] = float32(i)
+			}
+			g := &graph{n: 3, src: []int64{0, 1, 1}, dst: []int64{1, 2, 0}}
+			o := g.options()
+			o.Order, o.FeatureDType = OrderDegree, to
+			o.Arrays["x"] = rowsOf("x", layout.Float32, words(values), append([]int64{3}, shape...)...)
+			path, r := buildIn(t, o, tuning{})
+			x := readStore(t, path).m.Section(layout.SectionX)
+			if !slices.Equal(x.RowShape, shape) || r.NumFeatures != width || x.Rows != 3 {
+				t.Errorf("rows of shape %v as %v: %d rows of shape %v, %d features", shape, to, x.Rows, x.RowShape, r.NumFeatures)
+			}
+			if report, err := Verify(t.Context(), path, VerifyOptions{}); err != nil || !report.OK() {
+				t.Errorf("rows of shape %v: %v, %v", shape, report, err)
+			}
+		}
 	}
 }

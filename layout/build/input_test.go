@@ -47,7 +47,7 @@ func TestRankedIDs(t *testing.T) {
 		for name, tune := range map[string]tuning{"": {}, "no bitmap": {bitmapBytes: 64}, "runs": {bitmapBytes: 64, runBytes: 20 << 10}} {
 			t.Run(fmt.Sprint(scale, name), func(t *testing.T) {
 				o := g.options()
-				o.NumNodes, o.Edges, o.RankIDs, o.Memory = 0, edgesOf(far, far2), true, 64<<20
+				o.NumNodes, o.Edges, o.IDs, o.Memory = 0, edgesOf(far, far2), IDsRank, 64<<20
 				path, rep := buildIn(t, o, tune)
 				s := readStore(t, path)
 				if err := s.compare(g, OrderDegree); err != nil {
@@ -208,7 +208,6 @@ func TestRefusals(t *testing.T) {
 		{"too many ranks", Options{Edges: edges, NumNodes: 2, IDs: IDsRank}, "input", "3 distinct ids for 2 nodes"},
 		{"rows of x", Options{Edges: edges, NumNodes: 4, Arrays: map[string]source.Rows{"x": rowsOf("x", layout.Float32, words(make([]float32, 3)), 3, 1)}}, "input", "3 rows for 4 nodes"},
 		{"x without columns", arrays("x", rowsOf("x", layout.Float32, nil, 3, 0)), "input", "leave x out"},
-		{"flat x", arrays("x", rowsOf("x", layout.Float32, words(make([]float32, 3)), 3)), "input", "shape (nodes, features)"},
 		{"x of float64", arrays("x", rowsOf("x", layout.Float64, words(make([]float64, 3)), 3, 1)), "unsupported", "feature_dtype"},
 		{"x of int64", arrays("x", rowsOf("x", layout.Int64, words(make([]int64, 3)), 3, 1)), "unsupported", "int64"},
 		{"y of two columns", arrays("y", rowsOf("y", layout.Int64, words(make([]int64, 6)), 3, 2)), "unsupported", "one class label"},

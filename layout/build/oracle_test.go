@@ -86,7 +86,9 @@ func randomGraph(seed uint64, n int64, edges int, dim int) *graph {
 		g.src = append(g.src, skewed())
 		g.dst = append(g.dst, skewed())
 	}
-	g.x = make([]float32, n*int64(dim))
+	if dim > 0 {
+		g.x = make([]float32, n*int64(dim))
+	}
 	for i := range g.x {
 		g.x[i] = r.Float32()
 	}
