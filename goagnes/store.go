@@ -1,6 +1,7 @@
 package goagnes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -233,6 +234,21 @@ func (s *Store) splitNames() string {
 	}
 	sort.Strings(names)
 	return "the store has " + strings.Join(names, ", ")
+}
+
+// Calibration is the model of a device's reads: what one costs, and the bandwidth.
+type Calibration = storage.Calibration
+
+// Calibrate measures the device by direct reads of the store's largest file, of
+// several sizes at random places. It takes about a second.
+func (s *Store) Calibrate(ctx context.Context) (Calibration, error) {
+	largest := &s.files.Manifest().Sections[0]
+	for i := range s.files.Manifest().Sections {
+		if c := &s.files.Manifest().Sections[i]; c.Bytes > largest.Bytes {
+			largest = c
+		}
+	}
+	return storage.Calibrate(ctx, s.path, storage.CalibrateOptions{Path: filepath.Join(s.path, largest.File)})
 }
 
 // Counters returns what was read and written so far by everything that uses

@@ -53,6 +53,9 @@ func Train(ctx context.Context, s *Store, o TrainOptions) (*TrainReport, error) 
 	if err != nil {
 		return nil, err
 	}
+	if shape.Classes == 0 {
+		return nil, argumentf("store", "%s has no labelled node: every label (y) is negative", s.path)
+	}
 	if s.files.Section(layout.SplitPrefix+train.SplitTrain) == nil {
 		return nil, argumentf("store", "no split %q to train on: %s", train.SplitTrain, s.splitNames())
 	}

@@ -43,6 +43,9 @@ def test_block(number, tmp_path):
     language, text = BLOCKS[number]
     environment = dict(os.environ, PATH=f"{ROOT / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}")
     if language == "sh":
+        if "make test\n" in text:  # what runs these very tests: .ci/run calls it by itself
+            assert "make test" in (ROOT / ".ci/run").read_text()
+            text = text.replace("make test\n", "")
         command = ["bash", "-euo", "pipefail", "-c", text]
     elif language == "python":
         command = [str(Path(sys.executable)), "-c", text]

@@ -40,6 +40,7 @@ func (e *Engine) Start(ctx context.Context, epoch uint32) *Run {
 		defer e.meter.end()
 		defer caught(&r.err)
 		r.err = e.epoch(ctx, epoch, r)
+		e.trimSlabs()
 	}()
 	return r
 }

@@ -1,12 +1,13 @@
 package train_test
 
 // Test accuracy on Cora and Citeseer with the preset, all neighbours taken, mean
-// of ten seeds (with -short Cora alone, one seed): the numbers published for the
-// public splits.
+// of seeds from 0 on (-accuracy.seeds 10 for the published ten; with -short Cora
+// alone, one seed): the numbers published for the public splits.
 
 import (
 	"context"
 	"encoding/binary"
+	"flag"
 	"io"
 	"math"
 	"os"
@@ -120,6 +121,9 @@ func planetoid(t *testing.T, name string) (*graph, train.Shape) {
 	return g, s
 }
 
+// accuracySeeds: ten are published and take some minutes; three show a fault.
+var accuracySeeds = flag.Uint64("accuracy.seeds", 3, "seeds of TestPublishedAccuracy")
+
 func TestPublishedAccuracy(t *testing.T) {
 	for _, data := range []struct {
 		name  string
@@ -138,9 +142,12 @@ func TestPublishedAccuracy(t *testing.T) {
 		}
 		for _, model := range []string{nn.GCN, nn.SAGE, nn.MLP} {
 			t.Run(data.name+"/"+model, func(t *testing.T) {
-				seeds, slack := uint64(10), 0.0
+				seeds, slack := *accuracySeeds, 0.0
 				if testing.Short() {
-					seeds, slack = 1, 2.5 // one seed strays by a point or two
+					seeds = 1
+				}
+				if seeds < 10 {
+					slack = 2.5 / math.Sqrt(float64(seeds)) // one seed strays by a point or two
 				}
 				var sum, squares, seconds, wait float64
 				for seed := range seeds {

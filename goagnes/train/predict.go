@@ -27,7 +27,7 @@ type PredictOptions struct {
 // during the call it is given to.
 type Prediction struct {
 	NID     []int64        // original ids; nil where the Source gives none
-	Labels  []int64        // known labels, -1: none
+	Labels  []int64        // known labels, -1: none; nil where the data have no labels
 	Classes []int64        // index of the largest logit, the first among equals
 	Logits  kernels.Matrix // seeds x classes
 }

@@ -453,7 +453,7 @@ func TestCancel(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Fatalf("%v, want context.Canceled", err)
 		}
-		if d := time.Since(at); d > time.Second {
+		if d := time.Since(at); d > 5*time.Second { // what a machine under load may add to 200 ms
 			t.Errorf("cancelled after %v, it took %v to end", after, d)
 		}
 	}

@@ -200,10 +200,10 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 		return nil, err
 	}
 	b := &builder{ctx: ctx, o: o, tune: t, mem: ledger{total: o.Memory}}
-	b.report = Report{StageSeconds: map[string]float64{}, BlockSize: o.BlockSize, Notes: slices.Clone(o.Notes)}
+	b.report = Report{StageSeconds: map[string]float64{}, BlockSize: o.BlockSize, Notes: append([]string{}, o.Notes...)}
 	b.writeBuffer = int(min(max(o.Memory/128, 64<<10), 4<<20) &^ (layout.PageSize - 1))
-	if err := b.mem.charge("readers", baseMemory); err != nil {
-		return nil, err
+	if err := b.mem.charge("readers", baseMemory); err != nil { // what comes next is due too
+		return nil, &BudgetError{Consumer: "the build", Need: b.enough(baseMemory + b.workMemory()), Free: b.mem.free(), Total: b.mem.total}
 	}
 	if err := b.roomToWork(); err != nil {
 		return nil, err

@@ -126,6 +126,23 @@ func TestAutoKeepsRows(t *testing.T) {
 	}
 }
 
+// The budget that a refusal asks for is enough, however small the refused one was.
+func TestAdvisedBudgetIsEnough(t *testing.T) {
+	t.Parallel()
+	for _, blockSize := range []int64{4 << 10, 1 << 20, 16 << 20} {
+		for _, memory := range []int64{1, 1 << 20, baseMemory - 1, baseMemory, baseMemory + 1<<20} {
+			o := Options{Edges: edgesOf([]int64{0, 3}, []int64{1, 4}), Memory: memory, BlockSize: blockSize}
+			var budget *BudgetError
+			if _, err := build(context.Background(), filepath.Join(t.TempDir(), "store"), o, tuning{}); !errors.As(err, &budget) {
+				t.Errorf("%d bytes, blocks of %d: %v", memory, blockSize, err)
+				continue
+			}
+			o.Memory = budget.Total - budget.Free + budget.Need
+			buildIn(t, o, tuning{})
+		}
+	}
+}
+
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()

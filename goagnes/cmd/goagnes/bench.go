@@ -27,12 +27,13 @@ var benchCommand = command{
 		split := set.String("input-nodes", "", "`split` whose nodes are the seeds, default all nodes")
 		epochs := set.Int("epochs", 1, "epochs `n` to prepare")
 		most := set.Int("max-batches", 0, "end each epoch after `n` minibatches, default none")
+		calibrate := set.Bool("calibrate", false, "measure the device's own reads too, to compare with")
 		return func(ctx context.Context, call invocation) (*result, error) {
 			if *epochs < 1 || *most < 0 {
 				return nil, usagef("bench prepare: --epochs must be at least 1 and --max-batches not negative")
 			}
 			o.InputNodes.Split = *split
-			report, err := prepareEpochs(ctx, call, *open, *o, *epochs, *most)
+			report, err := prepareEpochs(ctx, call, *open, *o, *epochs, *most, *calibrate)
 			if err != nil {
 				return nil, err
 			}
@@ -58,14 +59,17 @@ func loaderFlags(set *flag.FlagSet, o *goagnes.LoaderOptions) {
 
 // benchReport is what bench prepare prints as JSON.
 type benchReport struct {
-	Store       string        `json:"store"`
-	Memory      int64         `json:"memory"`       // budget in bytes
-	PeakRSS     int64         `json:"peak_rss"`     // of the process, bytes
-	OpenSeconds float64       `json:"open_seconds"` // opening the store
-	DeviceRead  int64         `json:"device_read"`  // bytes that the system says the process read from devices while it prepared, -1 where it does not
-	DeviceWrite int64         `json:"device_write"` // likewise, written
-	Epochs      []benchEpoch  `json:"epochs"`
-	Stats       goagnes.Stats `json:"stats"`
+	Store       string       `json:"store"`
+	Memory      int64        `json:"memory"`       // budget in bytes
+	PeakRSS     int64        `json:"peak_rss"`     // of the process, bytes
+	OpenSeconds float64      `json:"open_seconds"` // opening the store
+	DeviceRead  int64        `json:"device_read"`  // bytes that the system says the process read from devices while it prepared, -1 where it does not
+	DeviceWrite int64        `json:"device_write"` // likewise, written
+	Epochs      []benchEpoch `json:"epochs"`
+	// With --calibrate: the device's own reads, and what the epochs moved a second as a share of their bandwidth.
+	Device         *goagnes.Calibration `json:"device,omitempty"`
+	BandwidthRatio float64              `json:"bw_ratio,omitempty"`
+	Stats          goagnes.Stats        `json:"stats"`
 }
 
 type benchEpoch struct {
@@ -77,7 +81,7 @@ type benchEpoch struct {
 	FirstSeconds float64 `json:"first_seconds"` // until the first minibatch
 }
 
-func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOptions, o goagnes.LoaderOptions, epochs, most int) (report *benchReport, err error) {
+func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOptions, o goagnes.LoaderOptions, epochs, most int, calibrate bool) (report *benchReport, err error) {
 	start := time.Now()
 	store, err := goagnes.Open(call.args[0], open)
 	if err != nil {
@@ -123,12 +127,24 @@ func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOption
 		report.Epochs = append(report.Epochs, one)
 	}
 	report.Stats = loader.Stats()
-	report.PeakRSS = peakRSS()
 	report.DeviceRead, report.DeviceWrite = deviceBytes()
 	if report.DeviceRead >= 0 {
 		report.DeviceRead -= readBefore
 		report.DeviceWrite -= writtenBefore
 	}
+	if calibrate {
+		device, err := store.Calibrate(ctx)
+		if err != nil {
+			return nil, err
+		}
+		seconds := 0.0
+		for _, e := range report.Epochs {
+			seconds += e.Seconds
+		}
+		report.Device = &device
+		report.BandwidthRatio = float64(report.Stats.BytesRead+report.Stats.BytesWritten) / max(seconds, 1e-9) / device.BytesPerSecond
+	}
+	report.PeakRSS = peakRSS()
 	return report, nil
 }
 
@@ -182,6 +198,9 @@ func printBench(w io.Writer, report *benchReport) {
 	add("written", "%s in %d writes", formatSize(s.BytesWritten), s.IO.Writes)
 	if s.IORatio > 0 {
 		add("moved / least possible", "%.2f (least possible %s an epoch)", s.IORatio, formatSize(s.LowerBoundBytes))
+	}
+	if report.Device != nil {
+		add("bandwidth", "%.0f %% of the device's %s/s", 100*report.BandwidthRatio, formatSize(int64(report.Device.BytesPerSecond)))
 	}
 	add("memory", "budget %s, used %s, process %s", formatSize(report.Memory), formatSize(s.PeakMemory), formatSize(report.PeakRSS))
 	stages := make([]string, 0, len(s.Seconds))

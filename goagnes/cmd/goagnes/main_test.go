@@ -241,9 +241,12 @@ func TestBenchPrepare(t *testing.T) {
 	if stats := report["stats"].(map[string]any); stats["minibatches"] != 8.0 || stats["seed"] != 7.0 {
 		t.Errorf("stats: %v minibatches, seed %v", stats["minibatches"], stats["seed"])
 	}
-	short := succeed(t, folder, "bench", "prepare", "ring", "--num-neighbors", "-1", "--batch-size", "7", "--max-batches", "2", "--mode", "agnes-no")
+	short := succeed(t, folder, "bench", "prepare", "ring", "--num-neighbors", "-1", "--batch-size", "7", "--max-batches", "2", "--mode", "agnes-no", "--calibrate")
 	if n := short["epochs"].([]any)[0].(map[string]any)["minibatches"]; n != 2.0 {
 		t.Errorf("--max-batches 2 prepared %v", n)
+	}
+	if device, ok := short["device"].(map[string]any); !ok || device["bytes_per_second"].(float64) <= 0 || report["device"] != nil {
+		t.Errorf("--calibrate measured %v, and %v where it was not asked for", short["device"], report["device"])
 	}
 }
 

@@ -153,11 +153,11 @@ func predict(ctx context.Context, path string, open goagnes.OpenOptions, model, 
 	}
 	right := int64(0)
 	err = goagnes.Predict(ctx, store, model, o, func(p goagnes.Prediction) error {
-		for i, class := range p.Classes {
-			report.Nodes++
-			if p.Labels[i] >= 0 {
+		report.Nodes += int64(len(p.Classes))
+		for i, label := range p.Labels { // none where the store has no labels
+			if label >= 0 {
 				report.Labelled++
-				if p.Labels[i] == class {
+				if label == p.Classes[i] {
 					right++
 				}
 			}
