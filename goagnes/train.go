@@ -63,6 +63,11 @@ func Train(ctx context.Context, s *Store, o TrainOptions) (*TrainReport, error) 
 	if err != nil {
 		return nil, err
 	}
+	if o.Save != "" {
+		if err := train.CheckSave(o.Save); err != nil {
+			return nil, err
+		}
+	}
 	before := s.pool.Counters()
 	src := s.newSource(o.Seed, o.HyperbatchSize, o.Mode)
 	defer src.close()

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/goagnes/goagnes/goagnes/nn"
 	"github.com/goagnes/goagnes/layout"
@@ -95,6 +96,21 @@ func (m *Model) Save(path string) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// CheckSave finds out whether Save can write to path, so that a training does
+// not end with weights that have no place to go.
+func CheckSave(path string) error {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return &ModelError{path, "", "cannot be written", syscall.EISDIR}
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return &ModelError{path, "", "cannot be written", err}
+	}
+	f.Close()
+	os.Remove(f.Name())
+	return nil
 }
 
 func (m *Model) write(w io.Writer) error {

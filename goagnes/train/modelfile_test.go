@@ -212,7 +212,19 @@ func TestDamagedModel(t *testing.T) {
 func TestSaveFails(t *testing.T) {
 	_, m := must(t, &memorySource{graph: community(200, 3, 8, 0.8)}, small())
 	var e *train.ModelError
-	if err := m.Save(filepath.Join(t.TempDir(), "absent", "model.npz")); !errors.As(err, &e) {
-		t.Errorf("%v, want a *ModelError", err)
+	folder := t.TempDir()
+	for _, path := range []string{filepath.Join(folder, "absent", "model.npz"), folder} {
+		if err := m.Save(path); !errors.As(err, &e) {
+			t.Errorf("%v, want a *ModelError", err)
+		}
+		if err := train.CheckSave(path); !errors.As(err, &e) {
+			t.Errorf("checking beforehand: %v, want a *ModelError", err)
+		}
+	}
+	if err := train.CheckSave(filepath.Join(folder, "model.npz")); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
+		t.Errorf("checking left %v, %v", left, err)
 	}
 }

@@ -14,6 +14,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -133,8 +134,9 @@ func dispatch(ctx context.Context, args []string, stdout io.Writer, bar *progres
 		encoder.SetIndent("", "  ")
 		return res.status, encoder.Encode(res.document)
 	}
-	res.text(stdout)
-	return res.status, nil
+	text := bufio.NewWriter(stdout)
+	res.text(text)
+	return res.status, text.Flush()
 }
 
 // statusOf maps an error to the exit status.

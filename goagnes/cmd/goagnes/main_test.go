@@ -297,6 +297,46 @@ func TestTrainPredict(t *testing.T) {
 	}
 }
 
+// Stores whose labels are missing or all negative: nothing to learn from them, but a
+// model can be applied to them.
+func TestUnlabelled(t *testing.T) {
+	folder := ringStore(t)
+	succeed(t, folder, "train", "ring", "--layers", "1", "--epochs", "1", "--num-neighbors", "3", "--save", "model.npz")
+	negative := make([]int64, ring)
+	for i := range negative {
+		negative[i] = -1
+	}
+	writeNpy(t, filepath.Join(folder, "negative.npy"), layout.Int64, []int64{ring}, negative)
+	for name, labels := range map[string][]string{"none": nil, "negative": {"--y", "negative.npy"}} {
+		succeed(t, folder, append([]string{"build", name, "--edge-index", "edge_index.npy", "--x", "x.npy",
+			"--split", "train=train.npy", "--split", "test=test.npy"}, labels...)...)
+		got := succeed(t, folder, "predict", name, "--model", "model.npz", "--out", name+".npy")
+		if got["nodes"] != 15.0 || got["labelled"] != 0.0 || got["accuracy"] != nil {
+			t.Errorf("%s: %v", name, got)
+		}
+		if got := invoke(t, folder, "train", name); got.status != exitUsage || !strings.Contains(got.stderr, "label") {
+			t.Errorf("%s: status %d, %s", name, got.status, got.stderr)
+		}
+	}
+}
+
+// A result that cannot be written is a failure, as text and as JSON.
+func TestFullDevice(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer full.Close()
+	folder := ringStore(t)
+	for _, args := range [][]string{{"info", "ring"}, {"info", "ring", "--json"}} {
+		cmd := exec.Command(program, args...)
+		cmd.Dir, cmd.Stdout = folder, full
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitFailed {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
 func TestStatusAndErrorLine(t *testing.T) {
 	folder := ringStore(t)
 	writeNpy(t, filepath.Join(folder, "short.npy"), layout.Float32, []int64{3, 2}, make([]float32, 6))

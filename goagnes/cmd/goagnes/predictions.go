@@ -20,6 +20,9 @@ type predictionFile struct {
 
 // createPredictions begins a file of that many rows.
 func createPredictions(path string, rows int64) (*predictionFile, error) {
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return nil, usagef("predict: --out %s is a folder", path)
+	}
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {
 		return nil, err
