@@ -54,9 +54,15 @@ def to_numpy(name: str, value: ArrayLike) -> tuple[np.ndarray[Any, Any], str]:
     elif not isinstance(value, np.ndarray):
         if isinstance(value, list | tuple) and _listed(value) > _MAX_LISTED:
             raise InputError(f"{name} is a {type(value).__name__} of more than {_MAX_LISTED} elements; pass an array")
-        value = np.asarray(value)
+        try:
+            value = np.asarray(value)
+        except ValueError:  # numpy's refusal of rows of unequal length
+            kind = type(value).__name__
+            raise InputError(f"{name} is a {kind} that is no array: its rows differ in length") from None
         if value.size == 0 and value.dtype == np.float64:
             value = value.astype(np.int64)  # numpy's type of an empty list
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{name} has masked elements, which stores do not know; fill them first")
     if value.dtype.newbyteorder("=") not in _DTYPES:
         raise InputError(f"{name} has element type {value.dtype}, which goagnes does not store")
     return value, value.dtype.newbyteorder("=").name

@@ -25,7 +25,10 @@ def parse_size(name: str, value: int | str) -> int:
         unit = _UNITS.get(match[2].upper()) if match else None
         if match is None or unit is None:
             raise UsageError(f'{name}={value!r} is not a size; write bytes or a text such as "512MiB" or "2GiB"')
-        size = int(float(match[1]) * unit) if "." in match[1] else int(match[1]) * unit
+        number = match[1]
+        if len(number) > 40:
+            raise UsageError(f"{name}={value[:40]!r}… is out of range")
+        size = int(float(number) * unit) if "." in number else int(number) * unit
     else:
         try:
             size = operator.index(value)

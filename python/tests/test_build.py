@@ -147,6 +147,8 @@ def test_edgeless_and_isolated(tmp_path):
         ({"edges": EDGES[0]}, "edge_index"),
         ({"edges": np.zeros((3, 4), np.int64)}, "edge_index"),
         ({"edges": np.array([["a", "b"]])}, "edge_index has element type"),
+        ({"edges": [[0, 1], [2]]}, "edge_index is a list that is no array"),
+        ({"edges": np.ma.masked_equal(EDGES, 3)}, "edge_index has masked elements"),
         ({"x": X[:4], "num_nodes": 5}, "4"),
         ({"y": Y[:4]}, "4"),
         ({"x": X.astype(complex)}, "x has element type complex128"),
