@@ -43,7 +43,7 @@ func OpenScratch(parent string, limit int64) (*Scratch, error) {
 	if limit <= 0 {
 		var st unix.Statfs_t
 		if err := unix.Statfs(parent, &st); err != nil {
-			return nil, at.fail("statfs", -1, err)
+			return nil, at.fail("find room for a scratch folder in", -1, err)
 		}
 		limit = int64(st.Bavail) * int64(st.Bsize) / 2
 	}

@@ -82,7 +82,7 @@ func (b *builder) writeSplit(name string, rows source.Rows, mark [][]uint64) err
 	case mask && rows.Len() != b.numNodes:
 		return faultf(rows.Name(), -1, "a mask of %d values for %d nodes", rows.Len(), b.numNodes)
 	case !mask && d != layout.Int32 && d != layout.Int64 && d != layout.Uint32 && d != layout.Uint64:
-		return faultf(rows.Name(), -1, "split %q of type %s; a split is a list of integer ids or a bool mask", name, d)
+		return faultf(rows.Name(), -1, "split %q of type %s; give a bool mask, or ids as int32, int64, uint32 or uint64", name, d)
 	}
 	count := rows.Len()
 	if mask {

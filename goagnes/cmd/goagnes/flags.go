@@ -22,6 +22,13 @@ func (e *usageError) Class() string { return "usage" }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
+// given reports whether a flag was on the command line.
+func given(set *flag.FlagSet, name string) bool {
+	found := false
+	set.Visit(func(f *flag.Flag) { found = found || f.Name == name })
+	return found
+}
+
 // sizeValue is a flag holding bytes.
 type sizeValue struct{ bytes *int64 }
 

@@ -12,14 +12,14 @@ import (
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"0": 0, "4096": 4096, "1KiB": 1024, "288MiB": 288 << 20, "288 MiB": 288 << 20, " 2GiB ": 2 << 30,
+		"1": 1, "4096": 4096, "1KiB": 1024, "288MiB": 288 << 20, "288 MiB": 288 << 20, " 2GiB ": 2 << 30,
 		"1.5GiB": 3 << 29, "2GB": 2e9, "64k": 64 << 10, "1TiB": 1 << 40, "10B": 10, "1mib": 1 << 20,
 	} {
 		if got, err := parseSize(text); err != nil || got != want {
 			t.Errorf("parseSize(%q) = %d, %v; want %d", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "MiB", "-1", "1XB", "1..5GiB", "NaN", "Inf", "1e300TiB", "12 34"} {
+	for _, text := range []string{"0", "0.5", "", "MiB", "-1", "1XB", "1..5GiB", "NaN", "Inf", "1e300TiB", "12 34"} {
 		if got, err := parseSize(text); err == nil {
 			t.Errorf("parseSize(%q) = %d, want an error", text, got)
 		}

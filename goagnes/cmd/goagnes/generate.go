@@ -30,8 +30,11 @@ var generateCommand = command{
 		set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 		set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
 		return func(ctx context.Context, call invocation) (*result, error) {
-			if o.NumNodes < 1 {
+			if !given(set, "num-nodes") {
 				return nil, usagef("generate: --num-nodes is missing")
+			}
+			if o.NumNodes < 1 {
+				return nil, usagef("generate: --num-nodes %d: a graph has at least 1 node", o.NumNodes)
 			}
 			o.Progress = call.progress
 			if o.Raw == "" {

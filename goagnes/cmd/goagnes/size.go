@@ -26,6 +26,9 @@ func parseSize(text string) (int64, error) {
 		return 0, fmt.Errorf("%q is not a size: write for example 512MiB or 2GB", text)
 	}
 	bytes := value * unit
+	if bytes < 1 {
+		return 0, fmt.Errorf("%q is less than a byte; leave the flag out for the default", text)
+	}
 	if bytes >= 1<<62 {
 		return 0, fmt.Errorf("%q is too large a size", text)
 	}
