@@ -129,8 +129,13 @@ func (p *Plane) Cancel(handle int64) error {
 	return err
 }
 
+// tidyTime is how long Abandon waits for a task to clean up after itself: its
+// caller may be a process about to exit, and scratch files would stay behind.
+const tidyTime = time.Second
+
 // Abandon cancels a task that nobody will poll again: its result is given back
-// (an opened store closed), now or when it comes.
+// (an opened store closed), now or when it comes. It waits for the end of the
+// task, at most tidyTime.
 func (p *Plane) Abandon(handle int64) error {
 	t, err := lookup[*task](&p.tasks, handle, "task")
 	if err != nil {
@@ -147,6 +152,10 @@ func (p *Plane) Abandon(handle int64) error {
 	t.mu.Unlock()
 	if undo != nil {
 		undo()
+	}
+	select {
+	case <-t.ended:
+	case <-time.After(tidyTime):
 	}
 	return nil
 }

@@ -275,6 +275,18 @@ def test_interrupted_build_leaves_nothing(tmp_path):
     assert took < 0.5, f"{took} s"
     with pytest.raises(ga.StoreError):
         ga.open(tmp_path / "s")
+    assert os.listdir(tmp_path) == []
+
+
+def test_interrupted_generate_leaves_nothing(tmp_path):
+    """Work that holds no memory of ours has tidied up when KeyboardInterrupt arrives."""
+
+    def interrupt(stage, done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ga.generate(tmp_path / "s", num_nodes=1_000_000, progress=interrupt)
+    assert os.listdir(tmp_path) == []
 
 
 def test_import_dataset(tmp_path):
