@@ -124,6 +124,9 @@ func New(o Options) (*Engine, error) {
 	add(layout.SectionY, o.Outputs.Y)
 	add(layout.SectionOriginal, o.Outputs.NodeIDs)
 	add(layout.SectionDegree, o.Outputs.Degree)
+	if need := e.least(); need > o.Budget.Total() {
+		return nil, &memory.BudgetError{Consumer: "preparing minibatches", Need: need, Free: o.Budget.Total(), Total: o.Budget.Total()}
+	}
 	e.slabs = memory.NewSlabPool(o.Budget, o.Budget.Total())
 	return e, nil
 }
@@ -156,6 +159,24 @@ func (e *Engine) Close() error {
 		e.scratch = nil
 	}
 	return err
+}
+
+// least returns the memory without which no minibatch can be prepared, whatever
+// is drawn: that of the larger of sampling and gathering before either has a
+// minibatch. What a minibatch takes comes on top.
+func (e *Engine) least() int64 {
+	counts := int64(0)
+	if e.stride > 0 {
+		counts = max(e.manifest.NumNodes, 1)
+	}
+	need := counts + min(max(int64(e.Index.Blocks()), 1), leastGraphFrames)*e.graphFrameBytes()
+	if e.stride > 0 {
+		frame, _ := e.featureFrame()
+		index, _ := memory.FeatureCacheBytes(e.manifest.NumNodes, 0, e.stride)
+		blocks := max(e.primary().section.Blocks(e.manifest.Settings.BlockSize), 1)
+		need = max(need, counts+index+min(blocks, leastFeatureFrames)*frame+leastWriteBuffers*e.writeBytes())
+	}
+	return need
 }
 
 // keptShare is the part of the budget, one in so many, that a graph buffer of all

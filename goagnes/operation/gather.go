@@ -24,6 +24,13 @@ import (
 
 const sweepBlocks = 8 // feature blocks distributed at a time
 
+// What the steps make do with at least.
+const (
+	leastGraphFrames   = 4
+	leastFeatureFrames = 2
+	leastWriteBuffers  = 8
+)
+
 // writeBytes returns the bytes of a write buffer: 256 KiB, less where the
 // budget is small, but what a row record and the bytes carried from the page
 // before it need.
@@ -76,9 +83,9 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	// What is free now is divided among what this step and the delivery need.
 	free := e.Budget.Free()
 	index, _ := memory.FeatureCacheBytes(e.manifest.NumNodes, 0, e.stride)
-	frames := min(blocks, 2*sweepBlocks, max(2, free/8/g.frameBytes))
+	frames := min(blocks, 2*sweepBlocks, max(leastFeatureFrames, free/8/g.frameBytes))
 	writeBytes := e.writeBytes()
-	buffers := max(8, min(64, free/16/writeBytes))
+	buffers := max(leastWriteBuffers, min(64, free/16/writeBytes))
 	carry := int64(len(h.records)) * layout.PageSize
 	list := max(free/8, 4*h.longest())
 	step := index + frames*g.frameBytes + buffers*writeBytes + carry + list + scratchBytes(h.longest())

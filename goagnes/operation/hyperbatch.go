@@ -192,7 +192,7 @@ func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
 	all := max(int64(e.Index.Blocks()), 1) * frame
 	size := all
 	if all > free/4*3 {
-		size = max(free/4/frame, 4) * frame
+		size = max(free/4/frame, leastGraphFrames) * frame
 	}
 	size = min(size, all)
 	c, err := e.claim("graph buffer", size)
