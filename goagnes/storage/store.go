@@ -129,7 +129,7 @@ func readManifest(dir string) ([]byte, error) {
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
-		return nil, layout.Errorf(layout.NotAStore, "", "%s has no file %s: not a store, or one whose build did not end", dir, layout.ManifestFile)
+		return nil, layout.Errorf(layout.NotAStore, "", "%s has no file %s: never built, or its build did not end", dir, layout.ManifestFile)
 	case err != nil:
 		return nil, (&File{path: path}).fail("stat", -1, err)
 	case !st.Mode().IsRegular():

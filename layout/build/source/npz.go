@@ -88,7 +88,7 @@ func openNPZ(ctx context.Context, path string, o Options) (*Dataset, error) {
 		return nil, err
 	}
 	if name == "edges" {
-		d.note("%s: edges are taken as they are listed; this kind of archive lists each undirected edge once, so build with undirected edges", path)
+		d.note("%s: edges are taken as they are listed; this kind of archive lists each undirected edge once, so neighbours are seen from one side only unless the reverse edges are added", path)
 	}
 	if err := m.features(ctx, d, o); err != nil {
 		return nil, err
