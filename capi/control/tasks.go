@@ -130,8 +130,10 @@ func (p *Plane) Cancel(handle int64) error {
 }
 
 // tidyTime is how long Abandon waits for a task to clean up after itself: its
-// caller may be a process about to exit, and scratch files would stay behind.
-const tidyTime = time.Second
+// caller may be a process about to exit, and scratch files would stay behind
+// until the next build removes them. With a poll's slice before it, an interrupt
+// still takes effect within 200 ms.
+const tidyTime = 100 * time.Millisecond
 
 // Abandon cancels a task that nobody will poll again: its result is given back
 // (an opened store closed), now or when it comes. It waits for the end of the

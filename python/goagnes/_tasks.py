@@ -15,7 +15,7 @@ from goagnes._errors import InternalError, from_text
 from goagnes._progress import ProgressArgument, display
 
 _SLICE_MILLIS = 50
-_STOP_SLICES = 20  # how long an interrupted call waits for its task to end
+_STOP_SLICES = 2  # how long an interrupted call waits for its task to end
 
 
 def run(kind: str, request: dict[str, Any], *, progress: ProgressArgument = False, keep: object = None) -> Any:
