@@ -60,6 +60,9 @@ type Progress func(stage string, done, total int64)
 // BuildReport says what was built.
 type BuildReport = build.Report
 
+// KindBuild is the kind of a BuildReport.
+const KindBuild = build.Kind
+
 // Build makes a store at path from arrays and edge lists, out of core. Bad
 // input gives a *source.Error with file and line or index, and leaves no store.
 func Build(ctx context.Context, path string, o BuildOptions) (*BuildReport, error) {

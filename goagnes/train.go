@@ -22,17 +22,23 @@ type TrainOptions struct {
 	Save           string // file for the model, .npz; default none
 	HyperbatchSize int    // default 1024
 	Mode           string // of the loaders, "agnes" or "agnes-no"
+	Calibrate      bool   // measure the device's own reads after the run, to compare with; about a second
 }
 
 // TrainReport is the account of a run: the trainer's own, and what its
 // minibatches cost.
 type TrainReport struct {
+	Kind string `json:"kind"` // KindTrain
 	train.Report
-	Store      Info             `json:"store"`
-	Loaders    map[string]Stats `json:"loaders"` // by split
-	IO         storage.Counters `json:"io"`
-	PeakMemory int64            `json:"peak_memory"` // bytes of the budget in use at most, by store, loaders and trainer together
+	Store   Info             `json:"store"`
+	Loaders map[string]Stats `json:"loaders"` // by split
+	IO      storage.Counters `json:"io"`
+	Usage
+	Device *Calibration `json:"device,omitempty"` // the device's own reads, where they were measured
 }
+
+// KindTrain is the kind of a TrainReport.
+const KindTrain = "train"
 
 // PredictOptions configure [Predict]; see [train.PredictOptions].
 type PredictOptions struct {
@@ -87,7 +93,15 @@ func Train(ctx context.Context, s *Store, o TrainOptions) (*TrainReport, error) 
 			return nil, err
 		}
 	}
-	return &TrainReport{Report: *report, Store: s.Info(), Loaders: src.stats(), IO: s.pool.Counters().Sub(before), PeakMemory: s.budget.Peak()}, nil
+	r := &TrainReport{Kind: KindTrain, Report: *report, Store: s.Info(), Loaders: src.stats(), IO: s.pool.Counters().Sub(before), Usage: s.Usage()}
+	if o.Calibrate {
+		device, err := s.Calibrate(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.Device = &device
+	}
+	return r, nil
 }
 
 // Predict applies the model saved in a file to the nodes of a split and calls

@@ -7,7 +7,7 @@ eighth of the data, trains a perceptron that sees no edges for comparison, reads
 through the Python loader, and a few minibatches of it without hyperbatches. Every figure is
 measured in this run: bytes against the least that must be read, bandwidth against the device's own,
 peak memory of the process against the budget. The table is also written to FOLDER/report.txt,
-report.json and report.svg.
+report.json and report.svg, and the training run as a page to FOLDER/training.html.
 
 Each step is a process of its own, so that its peak memory is its own; this one imports no library.
 """
@@ -92,7 +92,7 @@ def main() -> None:
     sampled = ["--num-neighbors", FANOUT, "--eval-neighbors", FANOUT]
     sage = step(
         f"GraphSAGE under {memory // MIB} MiB",
-        goagnes, "train", store, "--model", "sage", *sampled, "--save", folder / "sage.npz", *common,
+        goagnes, "train", store, "--model", "sage", *sampled, "--save", folder / "sage.npz", "--calibrate", *common,
     )  # fmt: skip
     mlp = step("a perceptron that sees no edges", goagnes, "train", store, "--model", "mlp", *common)
     epoch = step(
@@ -126,7 +126,18 @@ def main() -> None:
     (folder / "report.txt").write_text(text + "\n")
     (folder / "report.svg").write_text(as_svg(text))
     (folder / "report.json").write_text(json.dumps(result, indent=2) + "\n")
+    (folder / "training.json").write_text(json.dumps(sage, indent=2) + "\n")
+    step(
+        "the training run as a page",
+        goagnes,
+        "report",
+        folder / "training.json",
+        "--out",
+        folder / "training.html",
+        "--json",
+    )
     print(text)
+    print(f"\nThe training run as a page: {folder / 'training.html'}")
 
 
 if __name__ == "__main__":

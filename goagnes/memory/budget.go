@@ -17,6 +17,7 @@ type Budget struct {
 		used      int64
 		peak      int64
 		consumers map[string]int64
+		peaks     map[string]int64 // most bytes of each consumer at one time
 	}
 }
 
@@ -60,7 +61,7 @@ func size(n int64) string {
 // NewBudget returns a budget of that many bytes.
 func NewBudget(total int64) *Budget {
 	b := &Budget{total: max(total, 0)}
-	b.mu.consumers = map[string]int64{}
+	b.mu.consumers, b.mu.peaks = map[string]int64{}, map[string]int64{}
 	return b
 }
 
@@ -97,7 +98,9 @@ func (l *Lease) setLocked(n int64) {
 	b := l.budget
 	b.mu.used += n - l.bytes
 	b.mu.peak = max(b.mu.peak, b.mu.used)
-	if b.mu.consumers[l.consumer] += n - l.bytes; b.mu.consumers[l.consumer] == 0 {
+	b.mu.consumers[l.consumer] += n - l.bytes
+	b.mu.peaks[l.consumer] = max(b.mu.peaks[l.consumer], b.mu.consumers[l.consumer])
+	if b.mu.consumers[l.consumer] == 0 {
 		delete(b.mu.consumers, l.consumer)
 	}
 	l.bytes = n
@@ -161,4 +164,12 @@ func (b *Budget) Consumers() map[string]int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return maps.Clone(b.mu.consumers)
+}
+
+// Peaks returns the most bytes that each consumer had under lease at one time;
+// consumers reach them at different times.
+func (b *Budget) Peaks() map[string]int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return maps.Clone(b.mu.peaks)
 }

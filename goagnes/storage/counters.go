@@ -99,6 +99,7 @@ type recorder struct {
 		Counters
 		inFlight  int64
 		busySince time.Time
+		timeline  timeline
 	}
 }
 
@@ -127,6 +128,7 @@ func (r *recorder) end(start time.Time, f *File, write bool, n int64, err error)
 	if err != nil {
 		r.mu.Failures++
 	}
+	r.mu.timeline.add(now, write, n)
 	if write {
 		r.mu.Writes++
 		r.mu.BytesWritten += n

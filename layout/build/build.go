@@ -116,8 +116,12 @@ type Options struct {
 	Progress func(stage string, done, total int64)
 }
 
+// Kind is the kind of a Report, by which its document is told from others.
+const Kind = "build"
+
 // Report says what was built. Bytes count what was moved between files and memory.
 type Report struct {
+	Kind              string             `json:"kind"` // Kind
 	NumNodes          int64              `json:"num_nodes"`
 	NumEdges          int64              `json:"num_edges"`
 	NumFeatures       int64              `json:"num_features"`
@@ -200,7 +204,7 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 		return nil, err
 	}
 	b := &builder{ctx: ctx, o: o, tune: t, mem: ledger{total: o.Memory}}
-	b.report = Report{StageSeconds: map[string]float64{}, BlockSize: o.BlockSize, Notes: append([]string{}, o.Notes...)}
+	b.report = Report{Kind: Kind, StageSeconds: map[string]float64{}, BlockSize: o.BlockSize, Notes: append([]string{}, o.Notes...)}
 	b.writeBuffer = int(min(max(o.Memory/128, 64<<10), 4<<20) &^ (layout.PageSize - 1))
 	if err := b.mem.charge("readers", baseMemory); err != nil { // what comes next is due too
 		return nil, &BudgetError{Consumer: "the build", Need: b.enough(baseMemory + b.workMemory()), Free: b.mem.free(), Total: b.mem.total}

@@ -28,9 +28,10 @@ var layers = map[string][]string{
 	"goagnes/train":          {"layout", "layout/npy", "kernels", "goagnes/nn"},
 	"goagnes": {"layout", "layout/npy", "layout/build", "layout/build/source", "layout/build/synthetic", "kernels",
 		"goagnes/storage", "goagnes/memory", "goagnes/operation", "goagnes/nn", "goagnes/train"},
-	"capi":        {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
-	"goagnes/cmd": {"layout", "layout/npy", "goagnes"},
-	"tests":       {},
+	"capi":           {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
+	"goagnes/report": {"goagnes/storage", "goagnes"},
+	"goagnes/cmd":    {"layout", "layout/npy", "goagnes/report", "goagnes"},
+	"tests":          {},
 }
 
 // layerOf returns the longest entry of the table that covers a folder.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/goagnes/goagnes/goagnes"
+	"github.com/goagnes/goagnes/goagnes/report"
 )
 
 var benchCommand = command{
@@ -33,11 +34,11 @@ var benchCommand = command{
 				return nil, usagef("bench prepare: --epochs must be at least 1 and --max-batches not negative")
 			}
 			o.InputNodes.Split = *split
-			report, err := prepareEpochs(ctx, call, *open, *o, *epochs, *most, *calibrate)
+			document, err := prepareEpochs(ctx, call, *open, *o, *epochs, *most, *calibrate)
 			if err != nil {
 				return nil, err
 			}
-			return &result{document: report, text: func(w io.Writer) { printBench(w, report) }}, nil
+			return &result{document: document, text: func(w io.Writer) { printBench(w, document) }}, nil
 		}
 	},
 }
@@ -57,31 +58,7 @@ func loaderFlags(set *flag.FlagSet, o *goagnes.LoaderOptions) {
 	set.BoolVar(&o.Compact, "compact", false, "ptr and src, as the trainer in Go reads them, instead of edge_index")
 }
 
-// benchReport is what bench prepare prints as JSON.
-type benchReport struct {
-	Store       string       `json:"store"`
-	Memory      int64        `json:"memory"`       // budget in bytes
-	PeakRSS     int64        `json:"peak_rss"`     // of the process, bytes
-	OpenSeconds float64      `json:"open_seconds"` // opening the store
-	DeviceRead  int64        `json:"device_read"`  // bytes that the system says the process read from devices while it prepared, -1 where it does not
-	DeviceWrite int64        `json:"device_write"` // likewise, written
-	Epochs      []benchEpoch `json:"epochs"`
-	// With --calibrate: the device's own reads, and what the epochs moved a second as a share of their bandwidth.
-	Device         *goagnes.Calibration `json:"device,omitempty"`
-	BandwidthRatio float64              `json:"bw_ratio,omitempty"`
-	Stats          goagnes.Stats        `json:"stats"`
-}
-
-type benchEpoch struct {
-	Epoch        int     `json:"epoch"`
-	Minibatches  int64   `json:"minibatches"`
-	Nodes        int64   `json:"nodes"`
-	Edges        int64   `json:"edges"`
-	Seconds      float64 `json:"seconds"`
-	FirstSeconds float64 `json:"first_seconds"` // until the first minibatch
-}
-
-func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOptions, o goagnes.LoaderOptions, epochs, most int, calibrate bool) (report *benchReport, err error) {
+func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOptions, o goagnes.LoaderOptions, epochs, most int, calibrate bool) (document *report.Prepare, err error) {
 	start := time.Now()
 	store, err := goagnes.Open(call.args[0], open)
 	if err != nil {
@@ -93,14 +70,14 @@ func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOption
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, loader.Close()) }()
-	report = &benchReport{Store: call.args[0], Memory: store.Info().Memory, OpenSeconds: time.Since(start).Seconds()}
+	document = &report.Prepare{Kind: report.KindPrepare, Store: call.args[0], OpenSeconds: time.Since(start).Seconds()}
 	total := int64(loader.Len())
 	if most > 0 {
 		total = min(total, int64(most))
 	}
 	readBefore, writtenBefore := deviceBytes()
 	for epoch := range epochs {
-		one := benchEpoch{Epoch: epoch}
+		one := report.Epoch{Epoch: epoch}
 		start := time.Now()
 		if err := loader.Start(ctx); err != nil {
 			return nil, err
@@ -124,13 +101,14 @@ func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOption
 		}
 		loader.Stop()
 		one.Seconds = time.Since(start).Seconds()
-		report.Epochs = append(report.Epochs, one)
+		document.Epochs = append(document.Epochs, one)
 	}
-	report.Stats = loader.Stats()
-	report.DeviceRead, report.DeviceWrite = deviceBytes()
-	if report.DeviceRead >= 0 {
-		report.DeviceRead -= readBefore
-		report.DeviceWrite -= writtenBefore
+	document.Stats = loader.Stats()
+	usage := store.Usage() // before the device is measured
+	document.DeviceRead, document.DeviceWrite = deviceBytes()
+	if document.DeviceRead >= 0 {
+		document.DeviceRead -= readBefore
+		document.DeviceWrite -= writtenBefore
 	}
 	if calibrate {
 		device, err := store.Calibrate(ctx)
@@ -138,14 +116,14 @@ func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOption
 			return nil, err
 		}
 		seconds := 0.0
-		for _, e := range report.Epochs {
+		for _, e := range document.Epochs {
 			seconds += e.Seconds
 		}
-		report.Device = &device
-		report.BandwidthRatio = float64(report.Stats.BytesRead+report.Stats.BytesWritten) / max(seconds, 1e-9) / device.BytesPerSecond
+		document.Device = &device
+		document.BandwidthRatio = float64(document.Stats.BytesRead+document.Stats.BytesWritten) / max(seconds, 1e-9) / device.BytesPerSecond
 	}
-	report.PeakRSS = peakRSS()
-	return report, nil
+	document.Usage = usage
+	return document, nil
 }
 
 // deviceBytes returns what the process read from and wrote to devices so far,
@@ -167,42 +145,26 @@ func deviceBytes() (read, written int64) {
 	return read, written
 }
 
-// peakRSS returns the most memory that the process had resident, in bytes; 0
-// where the system does not tell.
-func peakRSS() int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for _, line := range strings.Split(string(status), "\n") {
-		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(kib, "kB")), 10, 64)
-			return n << 10
-		}
-	}
-	return 0
-}
-
-func printBench(w io.Writer, report *benchReport) {
+func printBench(w io.Writer, document *report.Prepare) {
 	rows := [][2]string{}
 	add := func(name, format string, args ...any) {
 		rows = append(rows, [2]string{name, fmt.Sprintf(format, args...)})
 	}
-	for _, e := range report.Epochs {
+	for _, e := range document.Epochs {
 		n := float64(max(e.Minibatches, 1))
 		add(fmt.Sprintf("epoch %d", e.Epoch), "%.2f s, %d minibatches, %.2f ms each (first after %.2f s), %.0f nodes and %.0f edges each",
 			e.Seconds, e.Minibatches, 1000*e.Seconds/n, e.FirstSeconds, float64(e.Nodes)/n, float64(e.Edges)/n)
 	}
-	s := report.Stats
+	s := document.Stats
 	add("read", "%s in %d reads", formatSize(s.BytesRead), s.IO.Reads)
 	add("written", "%s in %d writes", formatSize(s.BytesWritten), s.IO.Writes)
 	if s.IORatio > 0 {
 		add("moved / least possible", "%.2f (least possible %s an epoch)", s.IORatio, formatSize(s.LowerBoundBytes))
 	}
-	if report.Device != nil {
-		add("bandwidth", "%.0f %% of the device's %s/s", 100*report.BandwidthRatio, formatSize(int64(report.Device.BytesPerSecond)))
+	if document.Device != nil {
+		add("bandwidth", "%.0f %% of the device's %s/s", 100*document.BandwidthRatio, formatSize(int64(document.Device.BytesPerSecond)))
 	}
-	add("memory", "budget %s, used %s, process %s", formatSize(report.Memory), formatSize(s.PeakMemory), formatSize(report.PeakRSS))
+	add("memory", "budget %s, used %s, process %s", formatSize(document.Memory), formatSize(s.PeakMemory), formatSize(document.PeakRSS))
 	stages := make([]string, 0, len(s.Seconds))
 	for stage := range s.Seconds {
 		stages = append(stages, stage)

@@ -17,6 +17,7 @@ var commands = []command{
 	trainCommand,
 	predictCommand,
 	benchCommand,
+	reportCommand,
 }
 
 // openFlags declares what opening a store takes.

@@ -471,3 +471,50 @@ func TestInterrupt(t *testing.T) {
 		t.Errorf("the interrupted run left %s", entry.Name())
 	}
 }
+
+func TestReport(t *testing.T) {
+	folder := t.TempDir()
+	ok := func(args ...string) outcome {
+		t.Helper()
+		o := invoke(t, folder, args...)
+		if o.status != exitDone {
+			t.Fatalf("%v: status %d, %s", args, o.status, o.stderr)
+		}
+		return o
+	}
+	run := ok("generate", "s", "--kind", "community", "--num-nodes", "500", "--num-features", "4", "--json").stdout
+	if err := os.WriteFile(filepath.Join(folder, "run.json"), []byte(run), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ok("report", "run.json", "--out", "run.html")
+	page, err := os.ReadFile(filepath.Join(folder, "run.html"))
+	if err != nil || !bytes.Contains(page, []byte("Building a store")) || !bytes.HasSuffix(page, []byte("</html>\n")) {
+		t.Fatalf("the page: %v, %.200s", err, page)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "bad.json"), []byte(`{"kind": 7}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"report", "run.json"}, exitUsage, "--out"},
+		{[]string{"report", "bad.json", "--out", "run.html"}, exitRefused, "bad.json"},
+		{[]string{"report", "none.json", "--out", "run.html"}, exitFailed, "none.json"},
+		{[]string{"report", "run.json", "--out", "none/run.html"}, exitFailed, "none"},
+	} {
+		o := invoke(t, folder, c.args...)
+		if o.status != c.status || !strings.Contains(o.stderr, c.says) || strings.Count(o.stderr, "\n") != 1 {
+			t.Errorf("%v: status %d, %q; want %d and %q", c.args, o.status, o.stderr, c.status, c.says)
+		}
+	}
+	after, err := os.ReadFile(filepath.Join(folder, "run.html"))
+	if err != nil || !bytes.Equal(page, after) {
+		t.Error("a refused report changed the page that was there")
+	}
+	left, err := filepath.Glob(filepath.Join(folder, ".report-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

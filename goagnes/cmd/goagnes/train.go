@@ -51,6 +51,7 @@ var trainCommand = command{
 		set.BoolVar(&o.NormalizeFeatures, "normalize-features", false, "divide each row of features by its sum")
 		set.IntVar(&o.HyperbatchSize, "hyperbatch-size", 0, "minibatches `n` prepared together at most, default 1024")
 		set.StringVar(&o.Mode, "mode", "agnes", "`name`: agnes, or agnes-no to prepare every minibatch alone")
+		set.BoolVar(&o.Calibrate, "calibrate", false, "measure the device's own reads after the run, to compare with")
 		set.StringVar(&o.Save, "save", "", "`file` for the trained weights, .npz")
 		return func(ctx context.Context, call invocation) (res *result, err error) {
 			store, err := goagnes.Open(call.args[0], *open)
@@ -83,7 +84,7 @@ func printTrain(w io.Writer, r *goagnes.TrainReport) {
 			s.Total, s.Wait, s.Forward, s.Backward, s.Optimizer, s.Evaluation)},
 		{"read", formatSize(r.IO.BytesRead)},
 		{"written", formatSize(r.IO.BytesWritten)},
-		{"memory", fmt.Sprintf("budget %s, used %s, process %s", formatSize(r.Store.Memory), formatSize(r.PeakMemory), formatSize(peakRSS()))},
+		{"memory", fmt.Sprintf("budget %s, used %s, process %s", formatSize(r.Memory), formatSize(r.PeakMemory), formatSize(r.PeakRSS))},
 		{"weights", r.WeightsSHA256},
 	})
 }

@@ -1,0 +1,38 @@
+package goagnes
+
+import (
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/goagnes/goagnes/goagnes/storage"
+)
+
+// Usage is what a process and an open store took so far: memory against the
+// budget, and bytes by time.
+type Usage struct {
+	Memory      int64            `json:"memory"`       // budget of the store, bytes
+	PeakMemory  int64            `json:"peak_memory"`  // bytes of the budget in use at most, by store, loaders and trainer together
+	MemoryPeaks map[string]int64 `json:"memory_peaks"` // most bytes of each consumer; they reach them at different times
+	PeakRSS     int64            `json:"peak_rss"`     // most bytes that the process had resident, 0 where the system does not tell
+	Timeline    storage.Timeline `json:"timeline"`     // bytes read and written since the store was opened
+}
+
+// Usage returns what was taken so far.
+func (s *Store) Usage() Usage {
+	return Usage{s.budget.Total(), s.budget.Peak(), s.budget.Peaks(), peakRSS(), s.pool.Timeline()}
+}
+
+func peakRSS() int64 {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for _, line := range strings.Split(string(status), "\n") {
+		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(kib, "kB")), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
