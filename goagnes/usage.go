@@ -1,10 +1,7 @@
 package goagnes
 
 import (
-	"os"
-	"strconv"
-	"strings"
-
+	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
 )
 
@@ -20,19 +17,5 @@ type Usage struct {
 
 // Usage returns what was taken so far.
 func (s *Store) Usage() Usage {
-	return Usage{s.budget.Total(), s.budget.Peak(), s.budget.Peaks(), peakRSS(), s.pool.Timeline()}
-}
-
-func peakRSS() int64 {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0
-	}
-	for _, line := range strings.Split(string(status), "\n") {
-		if kib, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(kib, "kB")), 10, 64)
-			return n << 10
-		}
-	}
-	return 0
+	return Usage{s.budget.Total(), s.budget.Peak(), s.budget.Peaks(), memory.PeakResident(), s.pool.Timeline()}
 }
