@@ -314,7 +314,7 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 				if err := h.fillCold(ctx, rd, r, nodes, parts, sort); err != nil {
 					return err
 				}
-				if err := e.fillSeeds(h.epoch, r, b); err != nil {
+				if err := e.fillSeeds(ctx, h.epoch, r, b); err != nil {
 					return err
 				}
 			case i <= nodePieces:
@@ -426,7 +426,7 @@ func (h *hyperbatch) fillCold(ctx context.Context, rd *reader, r *record, nodes 
 }
 
 // fillSeeds writes what the seeds were named by.
-func (e *Engine) fillSeeds(epoch uint32, r *record, b *Batch) error {
+func (e *Engine) fillSeeds(ctx context.Context, epoch uint32, r *record, b *Batch) error {
 	a, ok := b.Array("input_id")
 	if !ok {
 		return nil
@@ -437,7 +437,7 @@ func (e *Engine) fillSeeds(epoch uint32, r *record, b *Batch) error {
 		return nil
 	}
 	// In place: seeds that are named by their ids are looked up one after another.
-	return e.Seeds.Lookup(named, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(named))), len(named)))
+	return e.Seeds.Lookup(ctx, named, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(named))), len(named)))
 }
 
 // fillEdges writes edge_index's sources, e_id and src of the edges [lo, hi).

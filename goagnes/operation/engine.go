@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -18,8 +19,9 @@ type Seeds interface {
 	// Len returns the number of input nodes.
 	Len() int64
 	// Lookup writes the original ids of the input nodes at the given places,
-	// which need not be sorted, to ids, of the same length.
-	Lookup(places []int64, ids []uint64) error
+	// which need not be sorted, to ids, of the same length. It ends early where
+	// the context does.
+	Lookup(ctx context.Context, places []int64, ids []uint64) error
 }
 
 // Outputs selects the arrays of a batch.
@@ -57,14 +59,10 @@ type Options struct {
 // epoch runs at a time.
 type Engine struct {
 	Options
-	manifest *layout.Manifest
-	graph    *storage.Section
-	edgeIDs  *storage.Section // nil when not wanted
-	edgeWide int              // bytes of an edge id
+	graphBlocks
 	internal *storage.Section // original -> internal id, nil for the identity
-	nodeBits int
-	columns  []column // what a row record holds
-	stride   int64    // bytes of a row record
+	columns  []column         // what a row record holds
+	stride   int64            // bytes of a row record
 	slabs    *memory.SlabPool
 	meter    meter
 
@@ -102,15 +100,11 @@ func New(o Options) (*Engine, error) {
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
-	e := &Engine{Options: o, manifest: m, nodeBits: layout.NodeBits(m.NumNodes), grown: map[string]int64{}}
-	e.graph = o.Store.Section(layout.SectionGraph)
-	if o.Outputs.EdgeIDs {
-		e.edgeIDs = o.Store.Section(layout.SectionEdgeID)
-		if e.edgeIDs == nil {
-			return nil, layout.Errorf(layout.Corrupt, layout.ManifestFile, "section %q is missing", layout.SectionEdgeID)
-		}
-		e.edgeWide = e.edgeIDs.Type().Size()
+	blocks, err := newGraphBlocks(o.Store, o.Index, o.Outputs.EdgeIDs)
+	if err != nil {
+		return nil, err
 	}
+	e := &Engine{Options: o, graphBlocks: blocks, grown: map[string]int64{}}
 	e.internal = o.Store.Section(layout.SectionInternal)
 	add := func(name string, wanted bool) {
 		s := o.Store.Section(name)

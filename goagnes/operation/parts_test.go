@@ -269,7 +269,7 @@ func TestSectionSeeds(t *testing.T) {
 		for i := range places {
 			places[i] = r.Int64N(fixtureNodes)
 		}
-		if err := (SectionSeeds{s}).Lookup(places, ids); err != nil {
+		if err := (SectionSeeds{s}).Lookup(t.Context(), places, ids); err != nil {
 			t.Fatal(err)
 		}
 		for i, p := range places {
@@ -277,6 +277,11 @@ func TestSectionSeeds(t *testing.T) {
 				t.Fatalf("place %d of %d holds %d, want %d", i, n, ids[i], want)
 			}
 		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (SectionSeeds{s}).Lookup(ctx, make([]int64, 1), make([]uint64, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("a lookup under a cancelled context gives %v", err)
 	}
 }
 

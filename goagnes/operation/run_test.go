@@ -193,11 +193,11 @@ type faultySeeds struct {
 	fail  func() error
 }
 
-func (s faultySeeds) Lookup(places []int64, ids []uint64) error {
+func (s faultySeeds) Lookup(ctx context.Context, places []int64, ids []uint64) error {
 	if *s.calls++; *s.calls == s.at {
 		return s.fail()
 	}
-	return s.AllSeeds.Lookup(places, ids)
+	return s.AllSeeds.Lookup(ctx, places, ids)
 }
 
 // TestBug panics within an epoch: the epoch ends with a BugError, nothing stays

@@ -3,14 +3,12 @@ package operation
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
-	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -133,7 +131,7 @@ func (w *window) readSeeds(ctx context.Context, first int) error {
 		e.places(w.h.epoch, r.index, places[at:at+r.seeds])
 		at += r.seeds
 	}
-	if err := e.Seeds.Lookup(places, ids); err != nil {
+	if err := e.Seeds.Lookup(ctx, places, ids); err != nil {
 		return err
 	}
 	internal, err := w.mem.lowWords(total)
@@ -407,52 +405,10 @@ func (w *window) acquire(ctx context.Context, block int) (*memory.Frame, error) 
 		if hit {
 			return f, nil
 		}
-		size := e.manifest.Settings.BlockSize
-		left := atomic.Int32{}
-		left.Store(1)
-		var failed atomic.Pointer[error]
-		done := func(r *storage.Request) {
-			if r.Err != nil {
-				failed.CompareAndSwap(nil, &r.Err)
-			}
-			if left.Add(-1) == 0 {
-				var err error
-				if p := failed.Load(); p != nil {
-					err = *p
-				}
-				f.Ready(err)
-			}
-		}
-		at, length := e.edgeIDPages(block)
-		if length > 0 {
-			left.Add(1)
-			e.edgeIDs.Submit(at, f.Bytes()[size:size+length], 0, done)
-		}
 		e.meter.graphBlocks.Add(1)
-		e.graph.Submit(int64(block)*size, f.Bytes()[:size], 0, done)
+		e.load(block, f.Bytes(), f.Ready)
 		return f, nil
 	}
-}
-
-// edgeIDPages returns the byte range of the edge ids that go with a block.
-func (e *Engine) edgeIDPages(block int) (at, length int64) {
-	if e.edgeIDs == nil {
-		return 0, 0
-	}
-	return e.edgeIDs.RowPages(int64(e.Index.Entry(block).FirstEdge), int64(e.Index.Entry(block+1).FirstEdge))
-}
-
-// graphFrameBytes returns the bytes of a frame of the graph buffer: a block
-// and the edge ids that go with it.
-func (e *Engine) graphFrameBytes() int64 {
-	longest := int64(0)
-	if e.edgeIDs != nil {
-		for b := range e.Index.Blocks() {
-			_, n := e.edgeIDPages(b)
-			longest = max(longest, n)
-		}
-	}
-	return e.manifest.Settings.BlockSize + longest
 }
 
 // take reserves n entries of out.
@@ -485,10 +441,9 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 	e := w.h.e
 	size := e.manifest.Settings.BlockSize
 	mem := u.frame.Bytes()
-	entry := e.Index.Entry(u.block)
-	g, err := layout.ParseGraphBlock(mem[:size], e.nodeBits, entry, e.Index.Entry(u.block+1))
+	g, err := e.parse(u.block, mem)
 	if err != nil {
-		return e.blockError(u.block, "%v", err)
+		return err
 	}
 	if g.Hub {
 		return e.blockError(u.block, "a piece of a hub where whole objects are due")
@@ -505,11 +460,10 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 	if err != nil {
 		return err
 	}
-	ids := mem[size:]
 	wide := int64(e.edgeWide)
+	var ids []byte
 	if wide > 0 && g.Edges > 0 {
-		first, _ := e.edgeIDPages(u.block)
-		ids = ids[int64(g.FirstEdge)*wide-first:]
+		ids = e.blockEdgeIDs(u.block, mem)
 	}
 	pageBase := int64(u.block) * size / layout.PageSize
 	for _, r := range row {
@@ -560,11 +514,6 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 		at += uint32(n)
 	}
 	return nil
-}
-
-func (e *Engine) blockError(block int, format string, a ...any) error {
-	return &layout.Error{Kind: layout.Corrupt, File: e.graph.File, Block: int64(block),
-		Offset: int64(block) * e.manifest.Settings.BlockSize, Msg: fmt.Sprintf(format, a...)}
 }
 
 // isSplit reports whether a window failed for want of memory only.

@@ -19,7 +19,7 @@ type AllSeeds int64
 func (n AllSeeds) Len() int64 { return int64(n) }
 
 // Lookup returns the places themselves.
-func (n AllSeeds) Lookup(places []int64, ids []uint64) error {
+func (n AllSeeds) Lookup(_ context.Context, places []int64, ids []uint64) error {
 	for i, p := range places {
 		ids[i] = uint64(p)
 	}
@@ -33,7 +33,7 @@ type ListSeeds []int64
 func (l ListSeeds) Len() int64 { return int64(len(l)) }
 
 // Lookup returns the ids at the places.
-func (l ListSeeds) Lookup(places []int64, ids []uint64) error {
+func (l ListSeeds) Lookup(_ context.Context, places []int64, ids []uint64) error {
 	for i, p := range places {
 		ids[i] = uint64(l[p])
 	}
@@ -69,7 +69,7 @@ func NewMaskSeeds(mask []bool) *MaskSeeds {
 func (m *MaskSeeds) Len() int64 { return int64(m.before[len(m.before)-1]) }
 
 // Lookup finds the marked nodes by their number.
-func (m *MaskSeeds) Lookup(places []int64, ids []uint64) error {
+func (m *MaskSeeds) Lookup(_ context.Context, places []int64, ids []uint64) error {
 	for i, p := range places {
 		stride := sort.Search(len(m.before), func(k int) bool { return int64(m.before[k]) > p }) - 1
 		left := p - int64(m.before[stride])
@@ -94,7 +94,7 @@ func (s SectionSeeds) Len() int64 { return s.Section.Rows }
 const lookupChunk = 1 << 16
 
 // Lookup reads the ids at the places, a bounded number at a time.
-func (s SectionSeeds) Lookup(places []int64, ids []uint64) error {
+func (s SectionSeeds) Lookup(ctx context.Context, places []int64, ids []uint64) error {
 	raw := make([]byte, 256<<10+layout.PageSize)
 	pages := raw[-uintptr(unsafe.Pointer(unsafe.SliceData(raw)))&(layout.PageSize-1):][:256<<10]
 	order := make([]int32, min(len(places), lookupChunk))
@@ -106,7 +106,7 @@ func (s SectionSeeds) Lookup(places []int64, ids []uint64) error {
 			order[i] = int32(i)
 		}
 		slices.SortFunc(order, func(a, b int32) int { return cmp.Compare(places[a], places[b]) })
-		err := fetch(context.Background(), s.Section, n, func(i int) int64 { return places[order[i]] * width }, width, pages, func(i int, b []byte) error {
+		err := fetch(ctx, s.Section, n, func(i int) int64 { return places[order[i]] * width }, width, pages, func(i int, b []byte) error {
 			v := getID(b, width)
 			if int64(v) < 0 {
 				return layout.Errorf(layout.Corrupt, s.Section.File, "entry %d is %d", places[order[i]], int64(v))

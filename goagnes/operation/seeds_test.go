@@ -26,7 +26,7 @@ func TestMaskSeeds(t *testing.T) {
 				places[i] = int64(p)
 			}
 			ids := make([]uint64, len(want))
-			if err := m.Lookup(places, ids); err != nil {
+			if err := m.Lookup(t.Context(), places, ids); err != nil {
 				t.Fatal(err)
 			}
 			got := slices.Clone(ids)
