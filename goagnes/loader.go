@@ -10,7 +10,6 @@ import (
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/operation"
 	"github.com/goagnes/goagnes/goagnes/storage"
-	"github.com/goagnes/goagnes/layout"
 )
 
 // MaxHyperbatch is the hyperbatch size where none is given: minibatches that
@@ -182,11 +181,10 @@ func (s *Store) seeds(in InputNodes) (seeds operation.Seeds, byID bool, err erro
 	case in.Split != "" && (in.IDs != nil || in.Mask != nil), in.IDs != nil && in.Mask != nil:
 		return nil, false, argumentf("input_nodes", "a split, ids or a mask, not several of them")
 	case in.Split != "":
-		section := s.files.Section(layout.SplitPrefix + in.Split)
-		if section == nil {
+		if seeds = s.split(in.Split); seeds == nil {
 			return nil, false, argumentf("input_nodes", "no split %q: %s", in.Split, s.splitNames())
 		}
-		return operation.SectionSeeds{Section: section}, false, nil
+		return seeds, false, nil
 	case in.IDs != nil:
 		for i, v := range in.IDs {
 			if v < 0 || v >= n {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"sort"
-	"strings"
 	"sync"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
@@ -41,6 +39,15 @@ type Store struct {
 	closed  bool
 	loaders map[*Loader]struct{}
 
+	// Reads of single nodes: see nodes.go.
+	life  context.Context // ends when the store is closed
+	end   context.CancelFunc
+	turns chan struct{}  // held by a read under way
+	reads sync.WaitGroup // added to under mu
+
+	splitting sync.Mutex
+	own       map[string]ownSplit // splits set on the open store
+
 	closing  sync.Once
 	closeErr error
 }
@@ -70,7 +77,9 @@ func Open(path string, o OpenOptions) (*Store, error) {
 		}
 		o.Scratch = filepath.Dir(abs)
 	}
-	s := &Store{path: path, options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{}}
+	s := &Store{path: path, options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{},
+		turns: make(chan struct{}, readers), own: map[string]ownSplit{}}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.pool = storage.NewPool(storage.PoolOptions{})
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
@@ -141,6 +150,7 @@ func (s *Store) Close() error {
 func (s *Store) close() error {
 	s.mu.Lock()
 	s.closed = true
+	s.end()
 	var open []*Loader
 	for l := range s.loaders {
 		open = append(open, l)
@@ -150,10 +160,15 @@ func (s *Store) close() error {
 	for _, l := range open {
 		err = errors.Join(err, l.Close())
 	}
+	s.reads.Wait()
 	return errors.Join(err, s.release())
 }
 
 func (s *Store) release() error {
+	s.end()
+	for _, own := range s.own {
+		own.lease.Release()
+	}
 	var err error
 	if s.files != nil {
 		err = s.files.Close()
@@ -171,32 +186,33 @@ func (s *Store) release() error {
 
 // Info describes a store.
 type Info struct {
-	Path          string           `json:"path"`
-	NumNodes      int64            `json:"num_nodes"`
-	NumEdges      int64            `json:"num_edges"`
-	NumFeatures   int64            `json:"num_features"` // elements of a row of x
-	FeatureDType  string           `json:"feature_dtype"`
-	FeatureShape  []int64          `json:"feature_shape"` // of a row
-	NumClasses    int64            `json:"num_classes"`
-	LabelDType    string           `json:"label_dtype"`
-	Splits        map[string]int64 `json:"splits"` // nodes by split
-	Order         string           `json:"order"`
-	IDs           string           `json:"ids"`
-	BlockSize     int64            `json:"block_size"`
-	GraphBlocks   int64            `json:"graph_blocks"`
-	Bytes         int64            `json:"bytes"` // of all files but the manifest and checksums
-	Sections      map[string]int64 `json:"sections"`
-	FormatVersion int              `json:"format_version"`
-	BuildID       string           `json:"build_id"`
-	Memory        int64            `json:"memory"` // budget
-	NumThreads    int              `json:"num_threads"`
-	MemoryByUse   map[string]int64 `json:"memory_by_use"` // bytes reserved now
+	Path          string               `json:"path"`
+	NumNodes      int64                `json:"num_nodes"`
+	NumEdges      int64                `json:"num_edges"`
+	NumFeatures   int64                `json:"num_features"` // elements of a row of x
+	FeatureDType  string               `json:"feature_dtype"`
+	FeatureShape  []int64              `json:"feature_shape"` // of a row
+	NumClasses    int64                `json:"num_classes"`
+	LabelDType    string               `json:"label_dtype"`
+	Splits        map[string]int64     `json:"splits"`      // nodes by split
+	NodeArrays    map[string]ArrayInfo `json:"node_arrays"` // x, y and others
+	Order         string               `json:"order"`
+	IDs           string               `json:"ids"`
+	BlockSize     int64                `json:"block_size"`
+	GraphBlocks   int64                `json:"graph_blocks"`
+	Bytes         int64                `json:"bytes"` // of all files but the manifest and checksums
+	Sections      map[string]int64     `json:"sections"`
+	FormatVersion int                  `json:"format_version"`
+	BuildID       string               `json:"build_id"`
+	Memory        int64                `json:"memory"` // budget
+	NumThreads    int                  `json:"num_threads"`
+	MemoryByUse   map[string]int64     `json:"memory_by_use"` // bytes reserved now
 }
 
 // Info returns the store's description.
 func (s *Store) Info() Info {
 	m := s.files.Manifest()
-	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, NumClasses: m.NumClasses, Splits: s.Splits(),
+	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, NumClasses: m.NumClasses, Splits: s.Splits(), NodeArrays: s.NodeArrays(),
 		Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
 		FormatVersion: layout.Version, BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
 		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}
@@ -211,29 +227,6 @@ func (s *Store) Info() Info {
 		i.LabelDType = y.DType
 	}
 	return i
-}
-
-// Splits returns the number of nodes of each split.
-func (s *Store) Splits() map[string]int64 {
-	splits := map[string]int64{}
-	for _, c := range s.files.Manifest().Sections {
-		if name, ok := strings.CutPrefix(c.Name, layout.SplitPrefix); ok {
-			splits[name] = c.Rows
-		}
-	}
-	return splits
-}
-
-func (s *Store) splitNames() string {
-	var names []string
-	for n := range s.Splits() {
-		names = append(names, n)
-	}
-	if names == nil {
-		return "the store has no splits"
-	}
-	sort.Strings(names)
-	return "the store has " + strings.Join(names, ", ")
 }
 
 // Calibration is the model of a device's reads: what one costs, and the bandwidth.

@@ -62,7 +62,7 @@ func Train(ctx context.Context, s *Store, o TrainOptions) (*TrainReport, error) 
 	if shape.Classes == 0 {
 		return nil, argumentf("store", "%s has no labelled node: every label (y) is negative", s.path)
 	}
-	if s.files.Section(layout.SplitPrefix+train.SplitTrain) == nil {
+	if s.split(train.SplitTrain) == nil {
 		return nil, argumentf("store", "no split %q to train on: %s", train.SplitTrain, s.splitNames())
 	}
 	settings, err := o.Options.Resolve()
@@ -121,7 +121,7 @@ func Predict(ctx context.Context, s *Store, model string, o PredictOptions, f fu
 	if o.Split == "" {
 		o.Split = train.SplitTest
 	}
-	if s.files.Section(layout.SplitPrefix+o.Split) == nil {
+	if s.split(o.Split) == nil {
 		return argumentf("split", "no split %q: %s", o.Split, s.splitNames())
 	}
 	src := s.newSource(o.Seed, o.HyperbatchSize, "")
@@ -184,7 +184,7 @@ func (c *storeSource) stats() map[string]Stats {
 
 // Open starts a pass over a split.
 func (c *storeSource) Open(ctx context.Context, split string, pass train.Pass) (train.Stream, error) {
-	if c.store.files.Section(layout.SplitPrefix+split) == nil {
+	if c.store.split(split) == nil {
 		return emptyStream{}, nil
 	}
 	key := fmt.Sprint(split, pass.Train, pass.Fanouts, pass.BatchSize, pass.Shuffle)

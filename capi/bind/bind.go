@@ -63,6 +63,15 @@ func Abandon(task int64) (int64, error) {
 	return do(func(p *control.Plane) error { return p.Abandon(task) })
 }
 
+// Drain cancels all tasks and waits at most timeoutMillis until they have tidied
+// up. It returns how many still run.
+func Drain(timeoutMillis int64) (int64, error) {
+	return call(func(p *control.Plane) (int64, error) {
+		wait := min(max(timeoutMillis, 0), math.MaxInt32)
+		return int64(p.Drain(time.Duration(wait) * time.Millisecond)), nil
+	})
+}
+
 // StoreInfo returns what a store says about itself, as JSON.
 func StoreInfo(store int64) (string, error) {
 	return call(func(p *control.Plane) (string, error) { return p.StoreInfo(store) })

@@ -18,6 +18,7 @@ type Plane struct {
 	handles table
 	tasks   table
 	running counter
+	cancels sync.Map // tasks that run, by *task
 }
 
 // New returns a plane over engine.

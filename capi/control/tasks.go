@@ -77,8 +77,10 @@ func (p *Plane) start(body work) (int64, error) {
 		cancel()
 		return 0, err
 	}
+	p.cancels.Store(t, nil)
 	go func() {
 		defer p.running.Add(-1)
+		defer p.cancels.Delete(t)
 		defer cancel()
 		var result any
 		var undo func()
@@ -164,3 +166,21 @@ func (p *Plane) Abandon(handle int64) error {
 
 // counter is an atomic count of running tasks.
 type counter = atomic.Int64
+
+// drainPause is how long Drain waits between two looks at the tasks.
+const drainPause = 5 * time.Millisecond
+
+// Drain cancels all tasks, abandoned ones included, and waits until they have
+// tidied up after themselves, at most timeout. It returns how many still run:
+// a process about to exit leaves their scratch files behind.
+func (p *Plane) Drain(timeout time.Duration) int {
+	deadline := time.Now().Add(timeout)
+	for {
+		p.cancels.Range(func(t, _ any) bool { t.(*task).cancel(); return true })
+		n := int(p.running.Load())
+		if n == 0 || time.Now().After(deadline) {
+			return n
+		}
+		time.Sleep(drainPause)
+	}
+}

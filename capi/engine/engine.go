@@ -71,6 +71,12 @@ func (engine) Run(ctx context.Context, kind string, s control.Store, request jso
 		return runVerify(ctx, request, report)
 	case "train":
 		return runTrain(ctx, s, request, report)
+	case "rows", "split", "neighbors", "edges", "original_ids", "dense_ids", "set_split":
+		opened, ok := s.(*store)
+		if !ok {
+			return nil, &goagnes.ArgumentError{Argument: "store", Msg: fmt.Sprintf("%q needs an open store", kind)}
+		}
+		return runNodes(ctx, kind, opened.Store, request, report)
 	}
 	return nil, &goagnes.ArgumentError{Argument: "kind", Msg: fmt.Sprintf("no work is named %q", kind)}
 }

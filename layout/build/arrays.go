@@ -14,6 +14,14 @@ import (
 
 var goodName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
+// CheckName refuses what is no name of an array or a split.
+func CheckName(name string) error {
+	if !goodName.MatchString(name) {
+		return usage("%q: a name has up to 64 letters, digits, '_' and '-', and begins with a letter or digit", name)
+	}
+	return nil
+}
+
 // job decides how an array is stored.
 func (b *builder) job(name string, rows source.Rows) (*rowJob, error) {
 	section := layout.NodePrefix + name
