@@ -32,7 +32,9 @@ func (i Input) String() string {
 }
 
 // BuildOptions configure [Build] and [Import]. The zero value of each field is
-// its default. [Import] takes edges, arrays and splits from its source; those
+// its default. Edges that are dropped leave gaps in the edge ids, which stay
+// positions in the imported list: see package build, "Edits of the edge list".
+// [Import] takes edges, arrays and splits from its source; those
 // given here replace or add to them.
 type BuildOptions struct {
 	EdgeIndex    Input            // (2, E) or (E, 2) integers, or a text edge list: sources and targets
@@ -41,6 +43,9 @@ type BuildOptions struct {
 	Splits       map[string]Input // node sets: ids, or bool masks of length N
 	NumNodes     int64            // default: rows of X, else the number of ranked ids, else the largest id + 1
 	IDs          string           // "auto", "dense" or "rank"; auto ranks the ids of a text edge list that comes alone
+	Undirected   bool             // add the reverse of every edge, with the edge id E + i; self-loops get none
+	SelfLoops    string           // "keep", "drop", or "add": every node without one gets one, with the last edge ids
+	Duplicates   string           // "keep", or "drop": the first edge of each source and target is kept, reverses included
 	Order        string           // order of nodes in the store: "auto", "original" or "degree"; auto is degree
 	BlockSize    int64            // bytes, default 1 MiB
 	FeatureDType string           // "float32" or "float16", default as given
@@ -91,10 +96,13 @@ func Formats() []string { return source.Formats() }
 
 // sourceRecord is what a store keeps for people about its source.
 type sourceRecord struct {
-	Source string            `json:"source,omitempty"`
-	Format string            `json:"format,omitempty"`
-	Inputs map[string]string `json:"inputs,omitempty"`
-	Notes  []string          `json:"notes,omitempty"`
+	Source     string            `json:"source,omitempty"`
+	Format     string            `json:"format,omitempty"`
+	Inputs     map[string]string `json:"inputs,omitempty"`
+	Undirected bool              `json:"undirected,omitempty"`
+	SelfLoops  string            `json:"self_loops,omitempty"`
+	Duplicates string            `json:"duplicates,omitempty"`
+	Notes      []string          `json:"notes,omitempty"`
 }
 
 func buildStore(ctx context.Context, path, from string, d *source.Dataset, o BuildOptions) (*BuildReport, error) {
@@ -102,10 +110,12 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		return nil, &UnsupportedError{"compression", o.Compression, `"none" is`}
 	}
 	so := source.Options{Scratch: o.Scratch}
-	record := sourceRecord{Source: from, Format: d.Format, Notes: d.Notes, Inputs: map[string]string{}}
+	record := sourceRecord{Source: from, Format: d.Format, Notes: d.Notes, Inputs: map[string]string{},
+		Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates}
 	options := build.Options{
 		Edges: d.Edges, Arrays: maps.Clone(d.Arrays), Splits: maps.Clone(d.Splits), NumNodes: max(d.NumNodes, 0),
-		IDs: o.IDs, RankIDs: d.RankIDs, Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory,
+		IDs: o.IDs, RankIDs: d.RankIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
+		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory,
 		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Overwrite: o.Overwrite, Notes: d.Notes,
 		Threads: o.NumThreads, Progress: o.Progress,
 	}

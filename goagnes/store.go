@@ -214,7 +214,7 @@ func (s *Store) Info() Info {
 	m := s.files.Manifest()
 	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, NumClasses: m.NumClasses, Splits: s.Splits(), NodeArrays: s.NodeArrays(),
 		Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
-		FormatVersion: layout.Version, BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
+		FormatVersion: m.FormatVersion(), BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
 		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}
 	for _, c := range m.Sections {
 		i.Bytes += c.Bytes

@@ -1,5 +1,5 @@
 // Package layout is the on-disk format of a store, and nothing else: pure
-// functions over bytes. This comment is the specification of version 1.
+// functions over bytes. This comment is the specification of versions 1 and 2.
 //
 // # A store
 //
@@ -16,12 +16,13 @@
 // are identified by their place in the imported list, the edge id, and stored
 // by their target: position p counts the in-edges of internal node 0, then of
 // node 1, and so on (CSC). The in-edges of a node keep the imported order, so
-// that their edge ids ascend.
+// that their edge ids ascend. Where edges were dropped or added at import, edge
+// ids are places in the list so extended and have gaps (edge_ids of [Manifest]).
 //
 //	section           kind   contents
 //	graph             graph  graph blocks
 //	graph.index       index  object index table T_obj: an entry a block, one at the end
-//	edge.id           array  edge id by CSC position, uint32 (uint64 from 2^32 edges on)
+//	edge.id           array  edge id by CSC position, uint32 (uint64 from 2^32 edge ids on)
 //	edge.NAME         array  any other array of edges by CSC position
 //	node.original     array  original id by internal id, uint32 or uint64; absent in order "original"
 //	node.internal     array  internal id by original id, likewise
@@ -40,7 +41,7 @@
 //
 //	page 0, the header
 //	   0  [8]   magic "goagnes\n"
-//	   8  u32   format version, 1
+//	   8  u32   format version: the lowest that holds the store, 2 where edge ids have gaps, else 1
 //	  12  u32   page size, 4096
 //	  16  u64   bytes of the body
 //	  24  [16]  build id

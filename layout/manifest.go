@@ -13,7 +13,7 @@ import (
 
 // Limits of the format.
 const (
-	Version          = 1       // this program writes and reads version 1
+	Version          = 2       // this program reads up to version 2; see Manifest.FormatVersion
 	PageSize         = 4096    // unit of checksums and of direct I/O
 	MinBlockSize     = 4 << 10 // bytes; a block is the unit of I/O
 	MaxBlockSize     = 64 << 20
@@ -106,7 +106,8 @@ type Settings struct {
 type Manifest struct {
 	NumNodes   int64     `json:"num_nodes"`
 	NumEdges   int64     `json:"num_edges"`
-	NumClasses int64     `json:"num_classes"` // largest label + 1, 0 without labels
+	EdgeIDs    int64     `json:"edge_ids,omitempty"` // edge ids are below it and may have gaps; 0 = they are 0 to num_edges-1
+	NumClasses int64     `json:"num_classes"`        // largest label + 1, 0 without labels
 	Settings   Settings  `json:"settings"`
 	Sections   []Section `json:"sections"`
 
@@ -123,6 +124,19 @@ func (m *Manifest) Section(name string) *Section {
 	}
 	return nil
 }
+
+// FormatVersion returns the format version of the manifest's file, the lowest that
+// can hold the store: 2 where edge ids have gaps, else 1.
+func (m *Manifest) FormatVersion() int {
+	if m.EdgeIDs != 0 {
+		return 2
+	}
+	return 1
+}
+
+// EdgeIDRange returns the number above all edge ids: num_edges where they have no
+// gaps.
+func (m *Manifest) EdgeIDRange() int64 { return max(m.EdgeIDs, m.NumEdges) }
 
 // NodeBits returns the bits of one neighbour id in a graph block: enough for
 // num_nodes-1, at least 8.
@@ -187,7 +201,7 @@ func (m *Manifest) Encode() ([]byte, error) {
 	binary.LittleEndian.PutUint32(t, CRC(t[4:]))
 	h := b[:PageSize]
 	copy(h, magic)
-	binary.LittleEndian.PutUint32(h[8:], Version)
+	binary.LittleEndian.PutUint32(h[8:], uint32(m.FormatVersion()))
 	binary.LittleEndian.PutUint32(h[12:], PageSize)
 	binary.LittleEndian.PutUint64(h[16:], uint64(len(body)))
 	copy(h[24:40], m.ID[:])
@@ -260,6 +274,9 @@ func (m *Manifest) validate() error {
 	if m.NumNodes < 0 || m.NumNodes > MaxNodes || m.NumEdges < 0 || m.NumEdges > MaxEdges {
 		return bad("%d nodes and %d edges, at most %d and %d are allowed", m.NumNodes, m.NumEdges, int64(MaxNodes), int64(MaxEdges))
 	}
+	if m.EdgeIDs != 0 && (m.EdgeIDs <= m.NumEdges || m.EdgeIDs > MaxEdges) {
+		return bad("edge ids below %d for %d edges, at most %d are allowed", m.EdgeIDs, m.NumEdges, int64(MaxEdges))
+	}
 	if m.NumClasses < 0 || m.NumClasses > MaxNodes {
 		return bad("%d classes", m.NumClasses)
 	}
@@ -315,7 +332,7 @@ func (m *Manifest) validateForm(s *Section) error {
 	case s.Name == SectionIndex:
 		kind = KindIndex
 	case s.Name == SectionEdgeID:
-		types = []DType{IDType(m.NumEdges), Uint64}
+		types = []DType{IDType(m.EdgeIDRange()), Uint64}
 	case s.Name == SectionOriginal, s.Name == SectionInternal:
 		types = []DType{IDType(m.NumNodes)}
 	case s.Name == SectionDegree:

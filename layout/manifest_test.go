@@ -77,3 +77,31 @@ func TestManifestForms(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFormatVersion writes the lowest version that holds a store, and refuses a
+// range of edge ids that is none.
+func TestFormatVersion(t *testing.T) {
+	for ids, version := range map[int64]int{0: 1, 6: 2, MaxEdges: 2, 5: 0, -1: 0, MaxEdges + 1: 0} {
+		m := whole()
+		m.EdgeIDs = ids
+		if ids > 1<<32 {
+			s := m.Section(SectionEdgeID)
+			s.DType = Uint64.String()
+			s.Bytes = s.Rows * s.Stride()
+		}
+		b, err := m.Encode()
+		if version == 0 {
+			if err == nil {
+				t.Errorf("edge ids below %d for %d edges were accepted", ids, m.NumEdges)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := DecodeManifest(b)
+		if err != nil || int(b[8]) != version || got.EdgeIDs != ids {
+			t.Errorf("edge ids below %d: version %d, expected %d; err = %v", ids, b[8], version, err)
+		}
+	}
+}

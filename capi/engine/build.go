@@ -34,6 +34,9 @@ type buildRequest struct {
 	Splits       map[string]array `json:"splits"`
 	NumNodes     int64            `json:"num_nodes"`
 	IDs          string           `json:"ids"`
+	Undirected   bool             `json:"undirected"`
+	SelfLoops    string           `json:"self_loops"`
+	Duplicates   string           `json:"duplicates"`
 	Order        string           `json:"order"`
 	BlockSize    int64            `json:"block_size"`
 	FeatureDType string           `json:"feature_dtype"`
@@ -47,7 +50,8 @@ func runBuild(ctx context.Context, kind string, request json.RawMessage, report 
 		return nil, err
 	}
 	o := goagnes.BuildOptions{
-		NumNodes: r.NumNodes, IDs: r.IDs, Order: r.Order, BlockSize: r.BlockSize, FeatureDType: r.FeatureDType,
+		NumNodes: r.NumNodes, IDs: r.IDs, Undirected: r.Undirected, SelfLoops: r.SelfLoops, Duplicates: r.Duplicates,
+		Order: r.Order, BlockSize: r.BlockSize, FeatureDType: r.FeatureDType,
 		Compression: r.Compression, Memory: r.Memory, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit,
 		NumThreads: r.NumThreads, Overwrite: r.Overwrite, Format: r.Format, Progress: goagnes.Progress(report),
 		Splits: make(map[string]goagnes.Input, len(r.Splits)),

@@ -36,7 +36,8 @@ type adjacency struct {
 	b        *builder
 	order    *order
 	numNodes int64
-	numEdges int64
+	numEdges int64 // distributed
+	edits    *edits
 	idType   layout.DType // of edge ids
 	wide     bool         // edge ids of 8 bytes
 	record   int64
@@ -44,8 +45,10 @@ type adjacency struct {
 	// Limits of what is sorted at one time; a slot holds that much.
 	maxEdges, maxNodes int64
 
-	readMem   []byte // a partition as it was read
-	levels    int    // scratch files of partitions that were cut again
+	readMem   []byte   // a partition as it was read
+	setMem    []byte   // the sources of a list, where duplicates are dropped
+	seen      []uint64 // a bit a node, where duplicates of one target alone may exceed the limits
+	levels    int      // scratch files of partitions that were cut again
 	free, out chan *slot
 }
 
@@ -71,13 +74,22 @@ type slot struct {
 // idBytes is the size of an edge id.
 func (a *adjacency) idBytes() int64 { return a.record - 8 }
 
-// setLimits derives the limits from the memory for sorting: two slots and one
-// partition as it was read.
+// setLimits derives the limits from the memory for sorting: two slots, one
+// partition as it was read, and what edits need.
 func (a *adjacency) setLimits(bytes int64) {
-	perEdge := 2*(4+a.idBytes()) + a.record
-	a.maxNodes = min(max(bytes/4/8, 2), a.numNodes)
-	a.maxEdges = min(max((bytes-8*a.maxNodes)/perEdge, 2), 1<<31-1)
+	perEdge, perNode := 2*(4+a.idBytes())+a.record, int64(8)
+	if a.edits.dropDuplicates {
+		perEdge += setBytes
+	}
+	if a.edits.addLoops {
+		perNode += 2 * (4 + a.idBytes())
+	}
+	a.maxNodes = min(max(bytes/4/perNode, 2), a.numNodes, 1<<30)
+	a.maxEdges = min(max((bytes-perNode*a.maxNodes)/perEdge, 2), 1<<31-1)
 }
+
+// setBytes is what a sourceSet takes for each source.
+const setBytes = 8
 
 // planSpans cuts a histogram into spans within the limits, but for single ranges of
 // the histogram that exceed them.
@@ -144,11 +156,12 @@ func sizes(spans []span, record int64) []int64 {
 	return s
 }
 
-// writeAdjacency distributes, sorts and encodes all edges. targets is the
-// histogram of their internal targets.
-func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes, numEdges int64, targets *coarse) error {
-	a := &adjacency{b: b, order: r, numNodes: numNodes, numEdges: numEdges, record: narrowRecord}
-	if a.idType = layout.IDType(numEdges); b.tune.wide {
+// writeAdjacency distributes, sorts and encodes all edges, and returns how many
+// there are in the end. targets is the histogram of their internal targets.
+func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes int64, targets *coarse) (edges int64, err error) {
+	numEdges := b.edits.streamed()
+	a := &adjacency{b: b, order: r, numNodes: numNodes, numEdges: numEdges, edits: &b.edits, record: narrowRecord}
+	if a.idType = layout.IDType(b.edits.idRange(numNodes)); b.tune.wide {
 		a.idType = layout.Uint64
 	}
 	if a.idType == layout.Uint64 {
@@ -156,24 +169,32 @@ func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes, numEdges in
 	}
 	w, err := a.writers()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer w.abort()
 
 	// While edges are distributed the partitions' buffers are live, afterwards what
 	// sorting needs; edges kept in memory are live in both.
 	free := b.mem.free() - b.mem.free()/16
+	if a.edits.dropDuplicates && a.hubs(targets, free) {
+		bits, err := b.mem.region("sources of a node with many duplicates", (numNodes+63)/64*8)
+		if err != nil {
+			return 0, err
+		}
+		defer bits.close()
+		a.seen = view[uint64](bits.bytes)
+		free = b.mem.free() - b.mem.free()/16
+	}
 	var s *spill
 	var buffers *region
-	rounding := int64(maxParts) * layout.PageSize
-	inMemory := numEdges*a.record + rounding
+	inMemory := a.inMemory()
 	a.setLimits(b.tune.sortLimit(free - inMemory))
 	most := b.tune.partsLimit(maxParts)
 	spans := a.plan(targets, numNodes, most)
 	if kept := spillBytes(sizes(spans, a.record)); inMemory <= free/2 && kept <= inMemory && !b.tune.onScratch {
 		mem, err := b.mem.region("edges", kept)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		defer mem.close()
 		s = memorySpill(e.Name(), sizes(spans, a.record), mem)
@@ -186,23 +207,40 @@ func (b *builder) writeAdjacency(e source.Edges, r *order, numNodes, numEdges in
 		n := int64(spillBuffers(len(spans)))
 		each := max(min(free/2/n, 64*spillUnit)/spillUnit, 1) * spillUnit
 		if buffers, err = b.mem.region("buffers of edge partitions", n*each); err != nil {
-			return err
+			return 0, err
 		}
 		defer buffers.close()
 		if s, err = scratchSpill(e.Name(), sizes(spans, a.record), b.pool, b.scratch, "edges", buffers.bytes); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	defer s.close()
 	if err := a.distribute(e, s, spans, targets); err != nil {
-		return err
+		return 0, err
 	}
 	buffers.close()
 	if err := a.sortAll(s, spans, w); err != nil {
-		return err
+		return 0, err
 	}
-	return w.close()
+	if err := w.close(); err != nil {
+		return 0, err
+	}
+	return w.edges, nil
 }
+
+// hubs reports whether one target alone may exceed the limits, which free memory
+// gives at least.
+func (a *adjacency) hubs(targets *coarse, free int64) bool {
+	bytes := free - a.numNodes/8
+	if n := a.inMemory(); n <= free/2 {
+		bytes -= n
+	}
+	a.setLimits(a.b.tune.sortLimit(bytes))
+	return slices.ContainsFunc(targets.count, func(n uint64) bool { return n > uint64(a.maxEdges) })
+}
+
+// inMemory is the memory in which all edges are kept in partitions.
+func (a *adjacency) inMemory() int64 { return a.numEdges*a.record + maxParts*layout.PageSize }
 
 // distribute appends every edge to the partition of its target.
 func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *coarse) error {
@@ -213,6 +251,25 @@ func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *
 	}
 	internal := a.order.internal
 	wide, record := a.wide, int(a.record)
+	put := func(target, source uint32, id uint64) error {
+		p := part[target>>shift]
+		at := &s.parts[p]
+		if at.pos == len(at.buf) {
+			if err := s.next(int(p)); err != nil {
+				return err
+			}
+		}
+		r := at.buf[at.pos : at.pos+record]
+		binary.LittleEndian.PutUint32(r, target-firsts[p])
+		binary.LittleEndian.PutUint32(r[4:], source)
+		if wide {
+			binary.LittleEndian.PutUint64(r[8:], id)
+		} else {
+			binary.LittleEndian.PutUint32(r[8:], uint32(id))
+		}
+		at.pos += record
+		return nil
+	}
 	_, _, err := scan(a.b.ctx, e, a.numNodes, true, a.b.o.Threads, a.b.edgeProgress("distribute edges", e),
 		func(k *edgeChunk) error {
 			if internal != nil {
@@ -226,8 +283,11 @@ func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *
 			return nil
 		},
 		func(k *edgeChunk) error {
-			if k.first+int64(len(k.src)) > a.numEdges {
+			if k.first+int64(len(k.src)) > a.edits.listed {
 				return s.changed()
+			}
+			if a.edits.streams() {
+				return a.putEdited(k, put)
 			}
 			for i, t := range k.dst {
 				p := part[t>>shift]
@@ -273,14 +333,23 @@ func (a *adjacency) sortAll(s *spill, spans []span, w *graphWriters) error {
 	}
 	defer read.close()
 	a.readMem = read.bytes
-	n1, n2, n3 := roundUp(4*nodes, 64), roundUp(4*edges, 64), roundUp(a.idBytes()*edges, 64)
-	sorted, err := a.b.mem.region("sorted edges", 2*(n1+n2+n3))
+	room := edges
+	if a.edits.addLoops {
+		room += nodes
+	}
+	n1, n2, n3 := roundUp(4*nodes, 64), roundUp(4*room, 64), roundUp(a.idBytes()*room, 64)
+	sets := int64(0)
+	if a.edits.dropDuplicates {
+		sets = roundUp(setBytes*edges, 64)
+	}
+	sorted, err := a.b.mem.region("sorted edges", sets+2*(n1+n2+n3))
 	if err != nil {
 		return err
 	}
 	defer sorted.close()
 	a.free, a.out = make(chan *slot, 2), make(chan *slot, 2)
-	for m := sorted.bytes; len(a.free) < 2; m = m[n1+n2+n3:] {
+	a.setMem = sorted.bytes[:sets]
+	for m := sorted.bytes[sets:]; len(a.free) < 2; m = m[n1+n2+n3:] {
 		a.free <- &slot{endsMem: m[:n1], srcMem: m[n1 : n1+n2], idMem: m[n1+n2 : n1+n2+n3]}
 	}
 	var stopped sync.WaitGroup
@@ -308,7 +377,7 @@ func (a *adjacency) sortAll(s *spill, spans []span, w *graphWriters) error {
 			return err
 		}
 		done += int64(len(k.src))
-		a.b.progress("write graph", done, a.numEdges)
+		a.b.progress("write graph", min(done, a.numEdges), a.numEdges)
 		a.free <- k
 	}
 	return w.finish()
@@ -366,7 +435,11 @@ func (a *adjacency) sortSpan(s *spill, p int, sp span, stop chan struct{}) error
 func (a *adjacency) sort(k *slot, rec []byte, sp span) error {
 	k.first, k.nodes, k.piece = sp.first, sp.nodes, false
 	k.ends = view[uint32](k.endsMem)[:sp.nodes]
-	k.src = view[uint32](k.srcMem)[:sp.edges]
+	gap := uint32(0)
+	if a.edits.addLoops {
+		gap = 1
+	}
+	k.open(a.wide, sp.edges+int64(gap)*sp.nodes)
 	clear(k.ends)
 	step := int(a.record)
 	nodes := uint32(sp.nodes)
@@ -380,14 +453,25 @@ func (a *adjacency) sort(k *slot, rec []byte, sp span) error {
 	sum := uint32(0)
 	for i, n := range k.ends {
 		k.ends[i] = sum
-		sum += n
+		sum += n + gap
 	}
 	if err := a.b.ctx.Err(); err != nil {
 		return err
 	}
-	// Each end grows from where its node begins to where it ends.
-	if a.wide {
-		k.ids64 = view[uint64](k.idMem)[:sp.edges]
+	// Each end grows from where its node begins to where its edges end.
+	switch {
+	case a.edits.undirected:
+		for _, ids := range a.idSpans() {
+			for at := 0; at < len(rec); at += step {
+				r := rec[at : at+step]
+				if id := a.recordID(r); id >= ids.from && id < ids.below {
+					t := binary.LittleEndian.Uint32(r)
+					a.putEdge(k, k.ends[t], binary.LittleEndian.Uint32(r[4:]), id)
+					k.ends[t]++
+				}
+			}
+		}
+	case a.wide:
 		for at := 0; at < len(rec); at += wideRecord {
 			r := rec[at : at+wideRecord]
 			t := binary.LittleEndian.Uint32(r)
@@ -396,22 +480,27 @@ func (a *adjacency) sort(k *slot, rec []byte, sp span) error {
 			k.src[i] = binary.LittleEndian.Uint32(r[4:])
 			k.ids64[i] = binary.LittleEndian.Uint64(r[8:])
 		}
-		return nil
+	default:
+		for at := 0; at < len(rec); at += narrowRecord {
+			r := rec[at : at+narrowRecord]
+			t := binary.LittleEndian.Uint32(r)
+			i := k.ends[t]
+			k.ends[t] = i + 1
+			k.src[i] = binary.LittleEndian.Uint32(r[4:])
+			k.ids32[i] = binary.LittleEndian.Uint32(r[8:])
+		}
 	}
-	k.ids32 = view[uint32](k.idMem)[:sp.edges]
-	for at := 0; at < len(rec); at += narrowRecord {
-		r := rec[at : at+narrowRecord]
-		t := binary.LittleEndian.Uint32(r)
-		i := k.ends[t]
-		k.ends[t] = i + 1
-		k.src[i] = binary.LittleEndian.Uint32(r[4:])
-		k.ids32[i] = binary.LittleEndian.Uint32(r[8:])
+	if a.edits.settles() {
+		a.settle(k)
 	}
 	return nil
 }
 
 // sendPieces sends the edges of one target in pieces: they are in order already.
 func (a *adjacency) sendPieces(s *spill, p int, sp span, stop chan struct{}) error {
+	if a.edits.undirected || a.edits.settles() {
+		return a.sendEdited(s, p, sp, stop)
+	}
 	begin := true
 	return s.stream(p, a.streamMem(), func(rec []byte) error {
 		for len(rec) > 0 {

@@ -34,6 +34,29 @@
 // passed on in pieces. Node arrays are read once: straight through where the order is
 // kept, else placed in memory, or in partitions through scratch.
 //
+// # Edits of the edge list
+//
+// Undirected, SelfLoops and Duplicates change the list, in this order:
+//
+//  1. Reverses: edge i = (u, v) of the E imported ones keeps the id i, and (v, u) with
+//     the id E+i is added. A self-loop is its own reverse and gets none.
+//  2. Self-loops: "drop" takes out every (v, v).
+//  3. Duplicates: "drop" keeps, of the edges with one source and one target, that of
+//     the smallest id.
+//  4. Self-loops: "add" gives every node v that has none a loop, with the id E+v, or
+//     2E+v with reverses. (A loop of the list is kept with its own id.)
+//
+// Edge ids stay positions in the list so extended, whatever is dropped: they have gaps
+// then, and num_edges counts the edges that are there. So edge_index[:, e_id] holds
+// for the array that was imported, or for it, its reverse and (v, v) for every v side
+// by side. PyG numbers edges anew instead. Its to_undirected merges duplicates, which
+// here takes Duplicates too; its add_remaining_self_loops moves the loops that were
+// there to the end, and add_self_loops adds a second one.
+//
+// Duplicates are found, and loops added, where the in-edges of a node lie together,
+// after sorting. The degree order goes by the edges before that. Duplicates of a node
+// whose in-edges alone exceed the memory for sorting take a bit for every node.
+//
 // # Limits
 //
 // Up to 2^32-2 nodes, layout.MaxEdges edges. The table of ranks takes up to 8 bytes
@@ -88,6 +111,13 @@ type Options struct {
 	// NumNodes, Arrays or Splits show that they are dense: ranking would move rows to
 	// other nodes wherever one is isolated.
 	RankIDs bool
+	// Undirected adds the reverse of every edge but self-loops; see "Edits of the edge
+	// list" in the package comment, as for the next two.
+	Undirected bool
+	// SelfLoops is EdgesKeep (also ""), EdgesDrop or EdgesAdd.
+	SelfLoops string
+	// Duplicates is EdgesKeep (also "") or EdgesDrop.
+	Duplicates string
 	// Order is the order of nodes in the store; "" = OrderAuto.
 	Order string
 	// BlockSize in bytes, a power of two from 4 KiB to 64 MiB; 0 = 1 MiB.
@@ -123,7 +153,12 @@ const Kind = "build"
 type Report struct {
 	Kind              string             `json:"kind"` // Kind
 	NumNodes          int64              `json:"num_nodes"`
-	NumEdges          int64              `json:"num_edges"`
+	NumEdges          int64              `json:"num_edges"`          // kept and added
+	EdgesListed       int64              `json:"edges_listed"`       // of the imported list
+	ReversesAdded     int64              `json:"reverses_added"`     // by undirected, duplicates counted
+	SelfLoopsDropped  int64              `json:"self_loops_dropped"` // of the imported list
+	SelfLoopsAdded    int64              `json:"self_loops_added"`
+	DuplicatesDropped int64              `json:"duplicates_dropped"`
 	NumFeatures       int64              `json:"num_features"`
 	NumClasses        int64              `json:"num_classes"`
 	Order             string             `json:"order"`
@@ -181,6 +216,7 @@ type builder struct {
 	writeBuffer int
 	sections    []layout.Section
 	keeps       bool // edges were kept between passes, or were to be
+	edits       edits
 	numNodes    int64
 	classes     int64
 	unlabelled  int64 // labels that were NaN
@@ -204,6 +240,9 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 		return nil, err
 	}
 	b := &builder{ctx: ctx, o: o, tune: t, mem: ledger{total: o.Memory}}
+	if b.edits, err = newEdits(&o); err != nil {
+		return nil, err
+	}
 	b.report = Report{Kind: Kind, StageSeconds: map[string]float64{}, BlockSize: o.BlockSize, Notes: append([]string{}, o.Notes...)}
 	b.writeBuffer = int(min(max(o.Memory/128, 64<<10), 4<<20) &^ (layout.PageSize - 1))
 	if err := b.mem.charge("readers", baseMemory); err != nil { // what comes next is due too
@@ -400,14 +439,14 @@ func (b *builder) write() (*layout.Manifest, error) {
 	if known < 0 {
 		b.numNodes = c.maxID + 1
 	}
-	if c.edges > layout.MaxEdges {
-		return nil, unsupported("%s: %d edges; a store holds up to %d", edges.Name(), c.edges, int64(layout.MaxEdges))
+	if n := b.edits.idRange(b.numNodes); n > layout.MaxEdges {
+		return nil, unsupported("%s: %d edges; a store holds up to %d", edges.Name(), n, int64(layout.MaxEdges))
 	}
 	if b.numNodes > 0 {
 		c.targets.cover(uint32(b.numNodes - 1))
 	}
 	timed()
-	b.report.InputBytes = b.inputBytes(c.edges)
+	b.report.InputBytes = b.inputBytes(b.edits.listed)
 
 	timed = b.stopwatch("order nodes")
 	r, err := b.orderNodes(c)
@@ -419,9 +458,11 @@ func (b *builder) write() (*layout.Manifest, error) {
 	timed()
 
 	timed = b.stopwatch("write graph")
-	if err := b.writeAdjacency(edges, r, b.numNodes, c.edges, c.targets); err != nil {
+	numEdges, err := b.writeAdjacency(edges, r, b.numNodes, c.targets)
+	if err != nil {
 		return nil, err
 	}
+	b.edits.tell(&b.report)
 	r.closeOriginal()
 	ranks.close()
 	kept.drop()
@@ -444,7 +485,11 @@ func (b *builder) write() (*layout.Manifest, error) {
 		b.note(fmt.Sprintf("%d features are past the range of %s and became infinite", b.infinite, b.o.FeatureDType))
 	}
 	timed()
-	return &layout.Manifest{NumNodes: b.numNodes, NumEdges: c.edges, NumClasses: b.classes, Settings: settings, Source: b.o.SourceRecord}, nil
+	m := &layout.Manifest{NumNodes: b.numNodes, NumEdges: numEdges, NumClasses: b.classes, Settings: settings, Source: b.o.SourceRecord}
+	if n := b.edits.idRange(b.numNodes); n > numEdges {
+		m.EdgeIDs = n
+	}
+	return m, nil
 }
 
 // orderTables returns for how many nodes the budget has tables to order them, 0

@@ -35,12 +35,12 @@ func (h *coarse) cover(id uint32) {
 
 // census is the outcome of the first pass.
 type census struct {
-	edges int64
 	maxID int64 // -1 without edges
 
 	targets *coarse // by original id
 
-	// Degrees by original id, saturating; nil where they were not counted, or where
+	// Degrees by original id of the edges that stream by (duplicates counted),
+	// saturating; nil where they were not counted, or where
 	// an id lies past their end.
 	out, in *region
 }
@@ -74,25 +74,41 @@ func (b *builder) count(e source.Edges, numNodes, tables int64) (*census, error)
 		out, in = view[uint32](c.out.bytes), view[uint32](c.in.bytes)
 	}
 	progress := b.edgeProgress("count edges", e)
-	c.edges, c.maxID, err = scan(b.ctx, e, limit, known, b.o.Threads, progress,
+	edits := &b.edits
+	edits.listed, c.maxID, err = scan(b.ctx, e, limit, known, b.o.Threads, progress,
 		func(k *edgeChunk) error {
+			if edits.streams() {
+				edits.countLoops(k)
+			}
 			if tables > 0 {
 				tally(out, k.src)
+				if edits.undirected {
+					eachReverse(k, func(_, source uint32) { tallyOne(out, source) })
+				}
 			}
 			return nil
 		},
 		func(k *edgeChunk) error {
 			if tables > 0 {
 				tally(in, k.dst)
+				if edits.undirected {
+					eachReverse(k, func(target, _ uint32) { tallyOne(in, target) })
+				}
 			}
 			top := uint32(0)
 			for _, v := range k.dst {
 				top = max(top, v)
 			}
+			if edits.undirected {
+				eachReverse(k, func(target, _ uint32) { top = max(top, target) })
+			}
 			c.targets.cover(top)
 			shift, count := c.targets.shift, c.targets.count
 			for _, v := range k.dst {
 				count[v>>shift]++
+			}
+			if edits.undirected {
+				eachReverse(k, func(target, _ uint32) { count[target>>shift]++ })
 			}
 			return nil
 		})
@@ -109,8 +125,12 @@ func (b *builder) count(e source.Edges, numNodes, tables int64) (*census, error)
 // tally counts ids, saturating; ids past the end are left out.
 func tally(count []uint32, ids []uint32) {
 	for _, v := range ids {
-		if int(v) < len(count) && count[v] != math.MaxUint32 {
-			count[v]++
-		}
+		tallyOne(count, v)
+	}
+}
+
+func tallyOne(count []uint32, v uint32) {
+	if int(v) < len(count) && count[v] != math.MaxUint32 {
+		count[v]++
 	}
 }

@@ -22,9 +22,14 @@ type graphWriters struct {
 	node     uint64 // whose object is open
 	open     bool
 	inDegree uint32 // its in-edges but loops
+	edges    int64  // written
 }
 
 func (a *adjacency) writers() (*graphWriters, error) {
+	rows := a.numEdges
+	if a.edits.settles() {
+		rows = 0 // known at the end only
+	}
 	w := &graphWriters{a: a, ids: make([]uint64, 4096), degrees: make([]byte, 0, 1<<15)}
 	b := a.b
 	for _, s := range []struct {
@@ -33,7 +38,7 @@ func (a *adjacency) writers() (*graphWriters, error) {
 	}{
 		{&w.graph, layout.Section{Name: layout.SectionGraph, Kind: layout.KindGraph, Required: true}},
 		{&w.index, layout.Section{Name: layout.SectionIndex, Kind: layout.KindIndex, Required: true}},
-		{&w.edgeID, layout.Section{Name: layout.SectionEdgeID, Kind: layout.KindArray, DType: a.idType.String(), Rows: a.numEdges}},
+		{&w.edgeID, layout.Section{Name: layout.SectionEdgeID, Kind: layout.KindArray, DType: a.idType.String(), Rows: rows}},
 		{&w.degree, layout.Section{Name: layout.SectionDegree, Kind: layout.KindArray, DType: layout.Uint32.String(), Rows: a.numNodes}},
 	} {
 		var err error
@@ -71,6 +76,7 @@ func (w *graphWriters) put(k *slot) error {
 	if err != nil {
 		return err
 	}
+	w.edges += int64(len(k.src))
 	if k.piece {
 		if k.begin {
 			if err := w.object(k.first, uint64(k.degree)); err != nil {
@@ -153,6 +159,7 @@ func (w *graphWriters) finish() error {
 	if err := w.flushDegrees(); err != nil {
 		return err
 	}
+	w.edgeID.sec.Rows = w.edges
 	last, err := w.encoder.Close()
 	if err != nil {
 		return err

@@ -27,6 +27,11 @@ type graph struct {
 	x        []float32
 	y        []int64
 	splits   map[string][]int64
+
+	// Of a graph whose edges were edited: the ids of its edges, and the sources that
+	// the degree order goes by. nil: positions, src.
+	ids     []int64
+	sources []int64
 }
 
 func words[T any](v []T) []byte {
@@ -114,7 +119,11 @@ func (g *graph) naiveOrder(name string) []int64 {
 		return ids
 	}
 	degree := map[int64]int{}
-	for _, s := range g.src {
+	sources := g.sources
+	if sources == nil {
+		sources = g.src
+	}
+	for _, s := range sources {
 		degree[s]++
 	}
 	train := map[int64]bool{}
@@ -213,7 +222,11 @@ func (o *opened) compare(g *graph, order string) error {
 	lists := make([][]in, g.n)
 	for e := range g.src {
 		t := internal[g.dst[e]]
-		lists[t] = append(lists[t], in{internal[g.src[e]], int64(e)})
+		id := int64(e)
+		if g.ids != nil {
+			id = g.ids[e]
+		}
+		lists[t] = append(lists[t], in{internal[g.src[e]], id})
 	}
 	ids, degrees := o.integers(layout.SectionEdgeID), o.integers(layout.SectionDegree)
 	got, err := o.lists()

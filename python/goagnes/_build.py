@@ -57,6 +57,11 @@ def build(
     ``block_size``   bytes of a graph or feature block
     ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending;
                      "auto": "rank" for a text edge list without num_nodes, arrays and splits
+    ``undirected``   add (v, u) for every (u, v) but self-loops; edge i's reverse is edge E + i
+    ``self_loops``   "keep", "drop", or "add": one for every node that has none; node v's is
+                     edge E + v (2E + v with undirected)
+    ``duplicates``   "keep", or "drop": of the edges with one source and one target, the first
+                     is kept. PyG's to_undirected is undirected with duplicates="drop"
     ``memory``       budget of the build and of the store opened after it
     ``overwrite``    replace a store that is there
     ``progress``     None: a bar on a terminal; True, False, or a function of (stage, done, total)
@@ -65,9 +70,14 @@ def build(
     copied as a whole. The store is written beside ``path`` and renamed into place: a
     build that fails or is interrupted (Ctrl-C) leaves nothing that can be opened.
 
+    Edges are reversed, dropped and added in the order: ``undirected``, ``self_loops="drop"``,
+    ``duplicates``, ``self_loops="add"``. ``e_id`` stays the position in the imported list,
+    the reverses and the added self-loops behind it, so that dropped edges leave gaps;
+    ``num_edges`` counts the edges that are there. The store's ``build_report`` says how
+    many were dropped and added.
+
     Other values than the defaults of ``edge_attr``, ``node_attrs``, ``edge_attrs``,
-    ``stripes``, ``undirected``, ``self_loops``, ``duplicates``, ``split`` and ``split_seed``
-    are not supported yet.
+    ``stripes``, ``split`` and ``split_seed`` are not supported yet.
 
     Raises InputError naming array and index for data that is refused, BudgetError for a
     memory that is too small, UnsupportedError for what is not served.
@@ -76,13 +86,11 @@ def build(
     _refuse(edge_attr=(edge_attr, None), node_attrs=(node_attrs, None), edge_attrs=(edge_attrs, None))
     _refuse(
         stripes=(stripes, None),
-        undirected=(undirected, False),
-        self_loops=(self_loops, "keep"),
-        duplicates=(duplicates, "keep"),
         split=(split, None),
         split_seed=(split_seed, 0),
     )
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
+    request.update(_edits(undirected, self_loops, duplicates))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request["edge_index"] = _edges(edge_index, keep)
     for name, value in (("x", x), ("y", y)):
@@ -90,8 +98,10 @@ def build(
             request[name] = _described(name, value, keep)
     if splits:
         request["splits"] = _named("splits", splits, keep)
-    _tasks.run("build", request, progress=progress, keep=keep)
-    return open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+    report = _tasks.run("build", request, progress=progress, keep=keep)
+    store = open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+    store.build_report = report
+    return store
 
 
 def import_dataset(
@@ -126,18 +136,18 @@ def import_dataset(
     """
     _refuse(
         stripes=(stripes, None),
-        undirected=(undirected, False),
-        self_loops=(self_loops, "keep"),
-        duplicates=(duplicates, "keep"),
         split=(split, None),
         split_seed=(split_seed, 0),
     )
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
+    request.update(_edits(undirected, self_loops, duplicates))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request["source"] = path_text("source", source)
     request["format"] = word("format", format)
-    _tasks.run("import", request, progress=progress)
-    return open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+    report = _tasks.run("import", request, progress=progress)
+    store = open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+    store.build_report = report
+    return store
 
 
 def generate(
@@ -217,6 +227,15 @@ def _settings(
         "ids": word("ids", ids),
     }
     return {name: value for name, value in request.items() if value is not None}
+
+
+def _edits(undirected: bool, self_loops: str, duplicates: str) -> dict[str, Any]:
+    """The native settings that change the edge list."""
+    return {
+        "undirected": flag("undirected", undirected),
+        "self_loops": word("self_loops", self_loops),
+        "duplicates": word("duplicates", duplicates),
+    }
 
 
 def _refuse(**arguments: tuple[Any, Any]) -> None:

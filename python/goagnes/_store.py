@@ -43,6 +43,10 @@ class Store:
     context manager, and closes itself when it is collected.
     """
 
+    #: What :func:`build` or :func:`import_dataset` reported where it made this object: counts,
+    #: times, and in ``notes`` all that was dropped, added or changed. None after :func:`open`.
+    build_report: dict[str, Any] | None = None
+
     def __init__(self, path: str, handle: int, info: dict[str, Any]) -> None:
         self._path = path
         self._handle = handle

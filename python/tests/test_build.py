@@ -70,6 +70,36 @@ def test_negative_strides(tmp_path):
     np.testing.assert_array_equal(got["y"], Y[::-1])
 
 
+def test_edits_of_the_edge_list(tmp_path):
+    edges = np.array([[0, 1, 2, 2, 0, 0, 1, 1], [1, 0, 3, 2, 1, 4, 2, 1]])
+    everything = np.hstack([edges, edges[::-1], np.stack([np.arange(5)] * 2)])
+    with ga.build(tmp_path / "s", edges, num_nodes=5, undirected=True, self_loops="add", duplicates="drop") as store:
+        loader = ga.NeighborLoader(store, [-1], batch_size=5, output="numpy")
+        (batch,) = list(loader)
+        report = store.build_report
+        num_edges = store.num_edges
+        del loader
+    np.testing.assert_array_equal(batch.n_id[batch.edge_index], everything[:, batch.e_id])
+    unique, first = np.unique(everything, axis=1, return_index=True)
+    assert sorted(batch.e_id) == sorted(first)
+    assert num_edges == len(first) == report["num_edges"]
+    assert report["edges_listed"] == 8
+    assert report["reverses_added"] == 6
+    assert report["duplicates_dropped"] == 4
+    assert report["self_loops_added"] == 3
+    assert any("duplicates=drop" in note for note in report["notes"])
+
+
+def test_self_loops_dropped(tmp_path):
+    edges = np.array([[0, 1, 1], [1, 1, 0]])
+    with ga.build(tmp_path / "s", edges, self_loops="drop") as store:
+        assert store.num_edges == 2
+        loader = ga.NeighborLoader(store, [-1], batch_size=2, output="numpy")
+        (batch,) = list(loader)
+        del loader
+    assert sorted(batch.e_id) == [0, 2]
+
+
 @pytest.mark.parametrize("layout", ["c", "fortran", "columns", "big-endian", "float16"])
 def test_features(tmp_path, layout):
     x = {
@@ -172,9 +202,6 @@ def test_refused_input(tmp_path, arguments, match):
         ({"node_attrs": {"time": Y}}, "node_attrs"),
         ({"edge_attrs": {"w": EDGES[0]}}, "edge_attrs"),
         ({"stripes": ["a", "b"]}, "stripes"),
-        ({"undirected": True}, "undirected=True"),
-        ({"self_loops": "drop"}, "self_loops='drop'"),
-        ({"duplicates": "drop"}, "duplicates"),
         ({"split": "random"}, "split='random'"),
         ({"compression": "zstd"}, "zstd"),
     ],
@@ -198,6 +225,9 @@ def test_unsupported(tmp_path, options, match):
         ({"num_nodes": 1.5}, "num_nodes=1.5"),
         ({"num_nodes": -1}, "num_nodes=-1"),
         ({"ids": None}, "ids=None"),
+        ({"undirected": 1}, "undirected=1"),
+        ({"self_loops": "remove"}, "self_loops=.*remove.*keep.*drop.*add"),
+        ({"duplicates": "add"}, "duplicates=.*add.*keep.*drop"),
         ({"ids": "sparse"}, "sparse"),
         ({"splits": [1, 2]}, "splits"),
         ({"splits": {1: [1]}}, "splits"),

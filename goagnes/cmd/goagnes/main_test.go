@@ -212,6 +212,22 @@ func TestImportText(t *testing.T) {
 	}
 }
 
+func TestImportEdited(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.WriteFile(filepath.Join(folder, "list.txt"), []byte("0 1\n1 0\n1 1\n0 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report := succeed(t, folder, "import", "s", "list.txt", "--undirected", "--self-loops", "drop", "--duplicates", "drop")
+	for name, want := range map[string]float64{"num_edges": 4, "edges_listed": 4, "reverses_added": 3, "self_loops_dropped": 1, "duplicates_dropped": 2} {
+		if report[name] != want {
+			t.Errorf("%s is %v, expected %v", name, report[name], want)
+		}
+	}
+	if whole := succeed(t, folder, "verify", "s"); whole["findings"] == nil || len(whole["findings"].([]any)) > 0 {
+		t.Errorf("verify: %v", whole["findings"])
+	}
+}
+
 // TestGenerate makes the same graph as a store and as files, and builds the files.
 func TestGenerate(t *testing.T) {
 	folder := t.TempDir()
@@ -367,6 +383,7 @@ func TestStatusAndErrorLine(t *testing.T) {
 		"bad line":             {"import new bad.txt", exitRefused, []string{"bad.txt", "2"}},
 		"row mismatch":         {"build new --edge-index edge_index.npy --x short.npy", exitRefused, []string{"3"}},
 		"budget too small":     {"bench prepare ring --memory 100KiB", exitRefused, []string{"memory"}},
+		"unknown edit":         {"build new --edge-index edge_index.npy --self-loops remove", exitUsage, []string{"self_loops", "add"}},
 		"store already there":  {"build ring --edge-index edge_index.npy", exitUsage, []string{"ring", "overwrite"}},
 		"missing input file":   {"build new --edge-index gone.npy", exitRefused, []string{"gone.npy"}},
 		"no bytes":             {"verify ring --memory 0", exitUsage, []string{"less than a byte"}},
