@@ -41,7 +41,7 @@
 //
 //	page 0, the header
 //	   0  [8]   magic "goagnes\n"
-//	   8  u32   format version: the lowest that holds the store, 2 where edge ids have gaps, else 1
+//	   8  u32   format version: the lowest that holds the store, 2 where edge ids have gaps or sections are striped, else 1
 //	  12  u32   page size, 4096
 //	  16  u64   bytes of the body
 //	  24  [16]  build id
@@ -53,6 +53,9 @@
 //	   0  u32   CRC32C of everything after this field
 //	   4  u32   bytes of the record
 //	   8        JSON for people: what the store was built from; then zeros to a page
+//
+// In version 2 the record at the end is {"source": the source record,
+// "stripes": [directories]}.
 //
 // A reader checks the magic, the version, the checksums, the limits of
 // [Manifest], then the sections, in this order, and gives each failure its own
@@ -115,6 +118,24 @@
 // Rows lie at a fixed stride, the size of a row, without gaps; they may cross
 // from one block into the next. A row belongs to the block that holds its first
 // byte; a feature block is a block of node.x. See [Section.BlockRows].
+//
+// # Stripes
+//
+// The sections of a store may be spread over k stripe directories, each on an
+// SSD of its own (paper, section 4.1). MANIFEST and CHECKSUMS stay in the
+// store's directory. A section is cut into units of the manifest's stripe unit,
+// a power of two not below the block size, so that a block lies in one place;
+// unit u lies in directory u mod k, in the file of the section's name there, at
+// u/k units from its beginning ([StripeAt]). What checksums cover, and the build
+// id, are the sections' pages, wherever they lie; count and unit enter the build
+// id, the directories' names do not. Each directory has a file STRIPE, one page:
+//
+//	   0  [8]   magic "gostripe"
+//	   8  u32   which directory, from 0
+//	  12  u32   directories k
+//	  16  [16]  build id
+//	  32        zeros
+//	4092  u32   CRC32C of bytes 0..4091
 //
 // # Worked example
 //

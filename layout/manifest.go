@@ -100,6 +100,10 @@ type Settings struct {
 	Order     string `json:"order"`      // node order used: "original", "degree"
 	BlockSize int64  `json:"block_size"` // bytes
 	IDs       string `json:"ids"`        // "dense", or "rank" where sparse source ids were ranked
+
+	// Where sections lie in several directories, from version 2 on.
+	Stripes    int   `json:"stripes,omitempty"`     // directories, 0 = the store's own alone
+	StripeUnit int64 `json:"stripe_unit,omitempty"` // bytes that lie together
 }
 
 // Manifest describes a store: counts, settings and sections.
@@ -113,6 +117,17 @@ type Manifest struct {
 
 	ID     BuildID         `json:"-"` // in the header
 	Source json.RawMessage `json:"-"` // what was read to build the store, for people; not part of the build id
+
+	// Stripes are the directories over which sections are spread, as many as
+	// Settings.Stripes; not part of the build id.
+	Stripes []string `json:"-"`
+}
+
+// tailRecord is the record at the manifest's end from version 2 on; in version 1
+// it is the source record alone.
+type tailRecord struct {
+	Source  json.RawMessage `json:"source"`
+	Stripes []string        `json:"stripes,omitempty"`
 }
 
 // Section returns the section of that name, nil when there is none.
@@ -126,9 +141,9 @@ func (m *Manifest) Section(name string) *Section {
 }
 
 // FormatVersion returns the format version of the manifest's file, the lowest that
-// can hold the store: 2 where edge ids have gaps, else 1.
+// can hold the store: 2 where edge ids have gaps or sections are striped, else 1.
 func (m *Manifest) FormatVersion() int {
-	if m.EdgeIDs != 0 {
+	if m.EdgeIDs != 0 || m.Settings.Stripes != 0 {
 		return 2
 	}
 	return 1
@@ -191,6 +206,11 @@ func (m *Manifest) Encode() ([]byte, error) {
 	if len(source) == 0 {
 		source = json.RawMessage("{}")
 	}
+	if m.FormatVersion() > 1 {
+		if source, err = json.Marshal(tailRecord{source, m.Stripes}); err != nil {
+			return nil, fmt.Errorf("layout: the source record is no JSON: %w", err)
+		}
+	}
 	padded := roundUp(int64(len(body)), PageSize)
 	tail := roundUp(8+int64(len(source)), PageSize)
 	b := make([]byte, PageSize+padded+tail)
@@ -222,7 +242,8 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 	if len(b) < PageSize {
 		return nil, Errorf(Checksum, ManifestFile, "truncated to %d bytes: rebuild the store", len(b))
 	}
-	if v := binary.LittleEndian.Uint32(b[8:]); v == 0 || v > Version {
+	version := int64(binary.LittleEndian.Uint32(b[8:]))
+	if v := version; v == 0 || v > Version {
 		return nil, Errorf(Newer, ManifestFile, "format version %d, this program reads up to %d: use a newer goagnes", v, Version)
 	}
 	h := b[:PageSize]
@@ -257,6 +278,16 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 	}
 	copy(m.ID[:], h[24:40])
 	m.Source = append(json.RawMessage(nil), tail[8:8+ln]...)
+	if int64(m.FormatVersion()) != version {
+		return nil, Errorf(Corrupt, ManifestFile, "format version %d, what it holds is of version %d: rebuild the store", version, m.FormatVersion())
+	}
+	if version > 1 {
+		var record tailRecord
+		if err := json.Unmarshal(m.Source, &record); err != nil {
+			return nil, Errorf(Corrupt, ManifestFile, "the record of source and stripes is not readable: %v", err)
+		}
+		m.Source, m.Stripes = record.Source, record.Stripes
+	}
 	if err := m.validate(); err != nil {
 		return nil, err
 	}
@@ -283,10 +314,13 @@ func (m *Manifest) validate() error {
 	if bs := m.Settings.BlockSize; bs < MinBlockSize || bs > MaxBlockSize || bs&(bs-1) != 0 {
 		return bad("block size %d, it must be a power of two from %d to %d", bs, MinBlockSize, MaxBlockSize)
 	}
+	if err := m.validateStripes(); err != nil {
+		return err
+	}
 	if len(m.Sections) > MaxSections {
 		return bad("%d sections, at most %d are allowed", len(m.Sections), MaxSections)
 	}
-	seen, files := map[string]bool{}, map[string]bool{ManifestFile: true, ChecksumFile: true}
+	seen, files := map[string]bool{}, map[string]bool{ManifestFile: true, ChecksumFile: true, StripeFile: true}
 	for i := range m.Sections {
 		s := &m.Sections[i]
 		if seen[s.Name] {

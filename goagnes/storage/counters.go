@@ -2,6 +2,7 @@ package storage
 
 import (
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 )
@@ -68,6 +69,10 @@ type Counters struct {
 	WriteLatency Histogram `json:"write_latency_us"`
 	ReadSize     Histogram `json:"read_size_bytes"`
 	WriteSize    Histogram `json:"write_size_bytes"`
+
+	// StripeBytes are the bytes read and written in each stripe directory, nil
+	// where nothing is striped.
+	StripeBytes []int64 `json:"stripe_bytes,omitempty"`
 }
 
 // Sub returns what was counted since earlier; MaxInFlight is kept as it is.
@@ -88,6 +93,10 @@ func (c Counters) Sub(earlier Counters) Counters {
 	c.WriteLatency = c.WriteLatency.Sub(earlier.WriteLatency)
 	c.ReadSize = c.ReadSize.Sub(earlier.ReadSize)
 	c.WriteSize = c.WriteSize.Sub(earlier.WriteSize)
+	c.StripeBytes = slices.Clone(c.StripeBytes)
+	for i, n := range earlier.StripeBytes {
+		c.StripeBytes[i] -= n
+	}
 	return c
 }
 
@@ -153,6 +162,12 @@ func (r *recorder) end(start time.Time, f *File, write bool, n int64, err error)
 	if f.fellBack() {
 		r.mu.FallbackBytes += n
 	}
+	if f.stripe > 0 {
+		for len(r.mu.StripeBytes) < f.stripe {
+			r.mu.StripeBytes = append(r.mu.StripeBytes, 0)
+		}
+		r.mu.StripeBytes[f.stripe-1] += n
+	}
 }
 
 func (r *recorder) verified(pages int64, since time.Time, err error) {
@@ -170,6 +185,7 @@ func (r *recorder) counters() Counters {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.mu.Counters
+	c.StripeBytes = slices.Clone(c.StripeBytes)
 	if r.mu.inFlight > 0 {
 		c.BusySeconds += time.Since(r.mu.busySince).Seconds()
 	}

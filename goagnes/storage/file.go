@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,8 @@ type File struct {
 	role     role
 	buffered bool        // on purpose
 	direct   atomic.Bool // bypasses the page cache
+	stripe   int         // 1 + its number among the parts of a striped file, 0 for others
+	striped  *stripes    // parts, where the file is striped; file is nil then
 }
 
 // OpenFile opens a file past the page cache where the file system allows it.
@@ -137,9 +140,14 @@ func (f *File) fail(op string, offset int64, err error) error {
 func (f *File) Name() string { return f.path }
 
 // Direct reports whether the file's I/O bypasses the page cache.
-func (f *File) Direct() bool { return f.direct.Load() }
+func (f *File) Direct() bool {
+	if f.striped != nil {
+		return !slices.ContainsFunc(f.striped.parts, func(part *File) bool { return !part.Direct() })
+	}
+	return f.direct.Load()
+}
 
-func (f *File) fellBack() bool { return !f.buffered && !f.direct.Load() }
+func (f *File) fellBack() bool { return !f.buffered && !f.Direct() }
 
 // aligned reports whether b and offset can be given to a direct transfer.
 func aligned(b []byte, offset int64) bool {
@@ -157,6 +165,9 @@ const (
 // file a read returns what there is and io.EOF. Interrupted, short and refused
 // (EAGAIN) transfers are continued.
 func (f *File) transfer(b []byte, offset int64, write bool) (int, error) {
+	if f.striped != nil {
+		return f.striped.transfer(b, offset, write)
+	}
 	done, again := 0, 0
 	for done < len(b) {
 		var n int
@@ -228,7 +239,7 @@ func (f *File) ReadAt(b []byte, offset int64) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
-	if aligned(b, offset) || !f.direct.Load() {
+	if aligned(b, offset) || !f.Direct() {
 		return f.transfer(b, offset, false)
 	}
 	p := bounce.Get().(*[]byte)
@@ -261,6 +272,9 @@ func (f *File) WriteAt(b []byte, offset int64) (int, error) {
 
 // Size returns the file's size in bytes.
 func (f *File) Size() (int64, error) {
+	if f.striped != nil {
+		return f.striped.size()
+	}
 	st, err := f.file.Stat()
 	if err != nil {
 		return 0, f.fail("stat", -1, err)
@@ -270,6 +284,9 @@ func (f *File) Size() (int64, error) {
 
 // Sync makes what was written durable.
 func (f *File) Sync() error {
+	if f.striped != nil {
+		return f.striped.all(0, func(part *File, _ int64) error { return part.Sync() })
+	}
 	if err := f.file.Sync(); err != nil {
 		return f.fail("sync", -1, err)
 	}
@@ -286,6 +303,9 @@ func (f *File) Preallocate(n int64) error {
 	if n == 0 {
 		return nil
 	}
+	if f.striped != nil {
+		return f.striped.all(n, (*File).Preallocate)
+	}
 	var err error
 	for {
 		cerr := control(f.file, func(fd int) { err = unix.Fallocate(fd, 0, 0, n) })
@@ -300,10 +320,31 @@ func (f *File) Preallocate(n int64) error {
 }
 
 // Truncate sets the file's size in bytes.
-func (f *File) Truncate(n int64) error { return f.fail("truncate", -1, f.file.Truncate(n)) }
+func (f *File) Truncate(n int64) error {
+	if f.striped != nil {
+		return f.striped.all(n, (*File).Truncate)
+	}
+	return f.fail("truncate", -1, f.file.Truncate(n))
+}
 
 // Close closes the file; requests at the device end first.
-func (f *File) Close() error { return f.fail("close", -1, f.file.Close()) }
+func (f *File) Close() error {
+	if f.striped != nil {
+		return f.striped.all(0, func(part *File, _ int64) error { return part.Close() })
+	}
+	return f.fail("close", -1, f.file.Close())
+}
+
+// remove removes the file's names; it may be open.
+func (f *File) remove() error {
+	if f.striped != nil {
+		return f.striped.all(0, func(part *File, _ int64) error { return part.remove() })
+	}
+	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return f.fail("remove", -1, err)
+	}
+	return nil
+}
 
 // AlignedBytes returns n bytes of the Go heap, page-aligned.
 func AlignedBytes(n int) []byte {

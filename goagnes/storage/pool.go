@@ -49,6 +49,12 @@ type Request struct {
 	Done   func(*Request) // called once, on a worker goroutine
 
 	next *Request
+
+	// Of requests on a striped file and on its parts.
+	parts  []Request // on the parts of File
+	open   int32     // of them, those that have not ended; atomic
+	parent *Request  // whose part this is
+	at     int64     // place of Buf in the parent's
 }
 
 // NewPool starts a pool. Close stops it.
@@ -79,12 +85,24 @@ func (p *Pool) Submit(r *Request) {
 		panic("storage: Submit of a request without Done")
 	}
 	r.validate()
-	r.next, r.Err = nil, nil
+	r.Err = nil
+	if r.File.striped == nil {
+		p.enqueue(r)
+		return
+	}
+	parts := r.split()
+	for i := range parts { // not parts itself once the last is under way
+		p.enqueue(&parts[i])
+	}
+}
+
+func (p *Pool) enqueue(r *Request) {
+	r.next = nil
 	p.mu.Lock()
 	if p.mu.closed {
 		p.mu.Unlock()
 		r.Err = r.File.fail(opName(r.Write), r.Offset, ErrClosed)
-		go r.Done(r)
+		go p.finish(r)
 		return
 	}
 	if p.mu.last == nil {
@@ -102,7 +120,17 @@ func (p *Pool) Submit(r *Request) {
 // closed pool, too.
 func (p *Pool) Do(r *Request) error {
 	r.validate()
-	p.perform(r)
+	r.Err = nil
+	if r.File.striped == nil {
+		p.move(r)
+	} else {
+		parts := r.split()
+		for i := range parts {
+			p.move(&parts[i])
+			r.ended()
+		}
+	}
+	p.check(r)
 	return r.Err
 }
 
@@ -134,8 +162,8 @@ func (p *Pool) worker() {
 		}
 		p.mu.Unlock()
 		r.next = nil
-		p.perform(r)
-		r.Done(r)
+		p.move(r)
+		p.finish(r)
 	}
 }
 
@@ -148,20 +176,36 @@ func (r *Request) validate() {
 	}
 }
 
-func (p *Pool) perform(r *Request) {
+// move transfers the bytes of a request on one file.
+func (p *Pool) move(r *Request) {
 	start := p.stats.begin()
 	n, err := r.File.transfer(r.Buf, r.Offset, r.Write)
 	if err == io.EOF {
-		err = r.File.fail("read", r.Offset+int64(n), io.ErrUnexpectedEOF)
-		if r.Check != nil {
-			err = r.Check.truncated(r.Offset + int64(n))
-		}
+		err = r.atEnd(int64(n))
 	}
 	p.stats.end(start, r.File, r.Write, int64(n), err)
-	if err == nil && r.Check != nil {
-		since := time.Now()
-		err = r.Check.verify(r.Buf, r.Offset)
-		p.stats.verified(int64(len(r.Buf))/layout.PageSize, since, err)
-	}
 	r.Err = err
+}
+
+// check verifies what a request has read.
+func (p *Pool) check(r *Request) {
+	if r.Err != nil || r.Check == nil {
+		return
+	}
+	since := time.Now()
+	r.Err = r.Check.verify(r.Buf, r.Offset)
+	p.stats.verified(int64(len(r.Buf))/layout.PageSize, since, r.Err)
+}
+
+// finish ends a request that was moved or refused: it is verified and handed
+// back, for the part of a striped one when all other parts have ended.
+func (p *Pool) finish(r *Request) {
+	if top := r.parent; top != nil {
+		if !top.ended() {
+			return
+		}
+		r = top
+	}
+	p.check(r)
+	r.Done(r)
 }

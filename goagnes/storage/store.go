@@ -26,8 +26,9 @@ const (
 
 // StoreOptions configure OpenStore; the zero value is the default.
 type StoreOptions struct {
-	Pool          *Pool // nil = an own one, closed with the store
-	ChecksumCache int64 // bytes of checksum tables to keep, 0 = DefaultChecksumCache
+	Pool          *Pool    // nil = an own one, closed with the store
+	ChecksumCache int64    // bytes of checksum tables to keep, 0 = DefaultChecksumCache
+	Stripes       []string // where the stripe directories lie now, nil = where the manifest says
 }
 
 // Store is an open store: its manifest and its sections, each an open file
@@ -38,6 +39,7 @@ type Store struct {
 	manifest  *layout.Manifest
 	pool      *Pool
 	ownPool   bool
+	stripes   []string // directories over which sections are spread, nil for none
 	sections  []Section
 	byName    map[string]*Section
 	checksums *File
@@ -74,12 +76,15 @@ func (s *Store) open(o StoreOptions) error {
 	if s.manifest, err = layout.DecodeManifest(b); err != nil {
 		return err
 	}
+	if s.stripes, err = StripeDirs(s.manifest, o.Stripes); err != nil {
+		return err
+	}
 	s.sections = make([]Section, len(s.manifest.Sections))
 	end, roots := int64(0), int64(0)
 	for i := range s.sections {
 		c := &s.sections[i]
 		c.Section, c.store, c.number = s.manifest.Sections[i], s, i
-		if c.file, err = s.openFile(c.Section.File, c.FileBytes()); err != nil {
+		if c.file, err = OpenSection(s.dir, s.stripes, s.manifest, &c.Section, Flags{Buffered: s.pool.options.Buffered}); err != nil {
 			return err
 		}
 		_, _, root, rootBytes := c.Checksums()
@@ -89,7 +94,7 @@ func (s *Store) open(o StoreOptions) error {
 	if roots > maxRootBytes {
 		return layout.Errorf(layout.Limits, layout.ChecksumFile, "root tables of %d bytes, at most %d are read", roots, int64(maxRootBytes))
 	}
-	if s.checksums, err = s.openFile(layout.ChecksumFile, end); err != nil {
+	if s.checksums, err = openWhole(s.dir, layout.ChecksumFile, end, Flags{Buffered: s.pool.options.Buffered}); err != nil {
 		return err
 	}
 	s.checksums.role = roleChecksum
@@ -106,22 +111,59 @@ func (s *Store) open(o StoreOptions) error {
 	return s.readRoots(s.memory[:roots])
 }
 
-// openFile opens a file of the store, which must be a regular one of that size.
-func (s *Store) openFile(name string, size int64) (*File, error) {
-	path := filepath.Join(s.dir, name)
-	// Asked before the file is opened: opening a named pipe would hang.
+// StripeDirs returns the directories over which a store is striped, none where
+// it is not: those given, or else those that its manifest names. Each must be
+// the stripe directory of this store and in its place.
+func StripeDirs(m *layout.Manifest, given []string) ([]string, error) {
+	dirs := given
+	if len(dirs) == 0 {
+		dirs = m.Stripes
+	}
+	if len(dirs) == 0 && m.Settings.Stripes == 0 {
+		return nil, nil
+	}
+	return dirs, CheckStripes(m, dirs)
+}
+
+// OpenSection opens the file of a section of the store in dir, or its parts in
+// the directories over which the store is striped. Each must be a regular file
+// of the size that the manifest says.
+func OpenSection(dir string, stripes []string, m *layout.Manifest, s *layout.Section, flags Flags) (*File, error) {
+	if len(stripes) == 0 {
+		return openWhole(dir, s.File, s.FileBytes(), flags)
+	}
+	unit := m.Settings.StripeUnit
+	for i, part := range stripes {
+		if err := checkWhole(part, s.File, layout.StripeBytes(s.FileBytes(), unit, len(stripes), i)); err != nil {
+			return nil, err
+		}
+	}
+	return OpenStriped(stripePaths(stripes, s.File), unit, flags)
+}
+
+// openWhole opens a file of a store, which must be a regular one of that size.
+func openWhole(dir, name string, size int64, flags Flags) (*File, error) {
+	if err := checkWhole(dir, name, size); err != nil {
+		return nil, err
+	}
+	return OpenFile(filepath.Join(dir, name), flags)
+}
+
+// checkWhole asks before the file is opened: opening a named pipe would hang.
+func checkWhole(dir, name string, size int64) error {
+	path := filepath.Join(dir, name)
 	st, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, layout.Errorf(layout.Corrupt, name, "the file is missing: restore it or rebuild the store")
+		return layout.Errorf(layout.Corrupt, name, "the file is missing from %s: restore it or rebuild the store", dir)
 	case err != nil:
-		return nil, (&File{path: path}).fail("stat", -1, err)
+		return (&File{path: path}).fail("stat", -1, err)
 	case !st.Mode().IsRegular():
-		return nil, layout.Errorf(layout.Corrupt, name, "not a regular file: restore it or rebuild the store")
+		return layout.Errorf(layout.Corrupt, name, "not a regular file in %s: restore it or rebuild the store", dir)
 	case st.Size() != size:
-		return nil, layout.Errorf(layout.Checksum, name, "%d bytes, the manifest says %d: restore it or rebuild the store", st.Size(), size)
+		return layout.Errorf(layout.Checksum, name, "%d bytes in %s, the manifest says %d: restore it or rebuild the store", st.Size(), dir, size)
 	}
-	return OpenFile(path, Flags{Buffered: s.pool.options.Buffered})
+	return nil
 }
 
 func readManifest(dir string) ([]byte, error) {
@@ -189,6 +231,10 @@ func (s *Store) Section(name string) *Section { return s.byName[name] }
 
 // Dir returns the store's directory as given to OpenStore.
 func (s *Store) Dir() string { return s.dir }
+
+// Stripes returns the directories over which the store is striped, nil where it
+// is not.
+func (s *Store) Stripes() []string { return s.stripes }
 
 // Pool returns the pool through which the store is read.
 func (s *Store) Pool() *Pool { return s.pool }

@@ -2,9 +2,7 @@ package storage
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
-	"os"
 
 	"golang.org/x/sys/unix"
 
@@ -38,23 +36,38 @@ type Writer struct {
 // NewWriter is given 0.
 const DefaultWriterBuffer = 4 << 20
 
-// NewWriter makes the file path, which must not exist. Each of its two buffers
-// takes bufBytes, rounded up to pages, 0 = DefaultWriterBuffer. The plain
-// CRC32C of every page goes to sums as a little-endian word, in order; sums may
-// be nil.
+// NewWriter makes the file path, which must not exist, or a striped one from
+// parts in several directories. Each of its two buffers takes bufBytes, rounded
+// up to pages, 0 = DefaultWriterBuffer. The plain CRC32C of every page goes to
+// sums as a little-endian word, in order; sums may be nil.
 func NewWriter(pool *Pool, path string, bufBytes int, sums io.Writer) (*Writer, error) {
-	if bufBytes <= 0 {
-		bufBytes = DefaultWriterBuffer
-	}
-	n := int(roundUpPage(int64(bufBytes)))
 	f, err := OpenFile(path, Flags{Create: true, Buffered: pool.options.Buffered})
 	if err != nil {
 		return nil, err
 	}
+	return newWriter(pool, f, bufBytes, sums)
+}
+
+// NewStripedWriter is NewWriter for a file with parts of that name in each of
+// the directories, in units of unit bytes.
+func NewStripedWriter(pool *Pool, dirs []string, name string, unit int64, bufBytes int, sums io.Writer) (*Writer, error) {
+	f, err := OpenStriped(stripePaths(dirs, name), unit, Flags{Create: true, Buffered: pool.options.Buffered})
+	if err != nil {
+		return nil, err
+	}
+	return newWriter(pool, f, bufBytes, sums)
+}
+
+func newWriter(pool *Pool, f *File, bufBytes int, sums io.Writer) (*Writer, error) {
+	if bufBytes <= 0 {
+		bufBytes = DefaultWriterBuffer
+	}
+	n := int(roundUpPage(int64(bufBytes)))
+	var err error
 	w := &Writer{pool: pool, file: f, sums: sums}
 	if w.memory, err = unix.Mmap(-1, 0, 2*n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON); err != nil {
 		f.Close()
-		os.Remove(path)
+		f.remove()
 		return nil, f.fail("map memory to write", -1, err)
 	}
 	for i := range w.request {
@@ -188,10 +201,7 @@ func (w *Writer) Abort() error {
 		w.release()
 	}
 	w.keep(w.file.fail("write", -1, ErrClosed))
-	if err := os.Remove(w.file.path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return w.file.fail("remove", -1, err)
-	}
-	return nil
+	return w.file.remove()
 }
 
 func (w *Writer) release() {
