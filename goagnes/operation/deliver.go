@@ -19,20 +19,6 @@ import (
 // a ring of chunks, so that the device is busy while rows are copied and while
 // the consumer works.
 
-const ringChunks = 12 // chunks of runs in flight
-
-// chunkRows returns how many row records a chunk of the ring holds: 512 KiB of
-// them, less where the budget is small.
-func (e *Engine) chunkRows() int64 {
-	return max(1, min(512<<10, max(32<<10, e.Budget.Total()/512))/max(e.stride, 1))
-}
-
-// chunkBytes returns the bytes of a chunk: its rows may begin and end anywhere
-// in a page.
-func (e *Engine) chunkBytes() int64 {
-	return roundUp(e.chunkRows()*e.stride, layout.PageSize) + layout.PageSize
-}
-
 // longestBody returns the bytes of the longest record in scratch.
 func (h *hyperbatch) longestBody() int64 {
 	n := int64(0)
@@ -42,12 +28,6 @@ func (h *hyperbatch) longestBody() int64 {
 		}
 	}
 	return roundUp(n, layout.PageSize)
-}
-
-// deliveryBytes returns what delivery takes beside the cache and the slabs,
-// before it is known whether there are cold rows.
-func (h *hyperbatch) deliveryBytes() int64 {
-	return 2*h.longestBody() + ringChunks*h.e.chunkBytes() + 16*h.longest() + 3*layout.PageSize
 }
 
 // held returns the bytes that batches in flight need: the one being put
@@ -113,7 +93,7 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 	r := &reader{h: h, stop: cancel, done: make(chan struct{}),
 		bodies: make(chan *chunk, 2), runs: make(chan *chunk, ringChunks),
 		freeB: make(chan []byte, 2), freeR: make(chan []byte, ringChunks)}
-	body, size := h.longestBody(), e.chunkBytes()
+	body, size := h.longestBody(), e.plan.chunkBytes
 	for range 2 {
 		r.freeB <- mem[:body:body]
 		mem = mem[body:]
@@ -145,8 +125,8 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 		defer caught(&r.runsErr)
 		for i := range h.records {
 			rec := &h.records[i]
-			for from := int64(0); from < int64(rec.cold); from += e.chunkRows() {
-				rows := min(e.chunkRows(), int64(rec.cold)-from)
+			for from := int64(0); from < int64(rec.cold); from += e.plan.chunkRows {
+				rows := min(e.plan.chunkRows, int64(rec.cold)-from)
 				at := rec.runAt + from*e.stride
 				first := at / layout.PageSize * layout.PageSize
 				n := roundUp(at+rows*e.stride, layout.PageSize) - first
@@ -201,7 +181,7 @@ func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error
 	size := 2*h.longestBody() + 3*layout.PageSize
 	sortAt := size
 	if h.anyCold() {
-		size += ringChunks * e.chunkBytes()
+		size += ringChunks * e.plan.chunkBytes
 		sortAt = size
 		size += 16 * h.longest()
 	}

@@ -63,6 +63,7 @@ type Engine struct {
 	internal *storage.Section // original -> internal id, nil for the identity
 	columns  []column         // what a row record holds
 	stride   int64            // bytes of a row record
+	plan     plan
 	slabs    *memory.SlabPool
 	meter    meter
 
@@ -118,7 +119,8 @@ func New(o Options) (*Engine, error) {
 	add(layout.SectionY, o.Outputs.Y)
 	add(layout.SectionOriginal, o.Outputs.NodeIDs)
 	add(layout.SectionDegree, o.Outputs.Degree)
-	if need := e.least(); need > o.Budget.Total() {
+	e.plan = e.newPlan()
+	if need := e.plan.least(); need > o.Budget.Total() {
 		return nil, &memory.BudgetError{Consumer: "preparing minibatches", Need: need, Free: o.Budget.Total(), Total: o.Budget.Total()}
 	}
 	e.slabs = memory.NewSlabPool(o.Budget, o.Budget.Total())
@@ -154,28 +156,6 @@ func (e *Engine) Close() error {
 	}
 	return err
 }
-
-// least returns the memory without which no minibatch can be prepared, whatever
-// is drawn: that of the larger of sampling and gathering before either has a
-// minibatch. What a minibatch takes comes on top.
-func (e *Engine) least() int64 {
-	counts := int64(0)
-	if e.stride > 0 {
-		counts = max(e.manifest.NumNodes, 1)
-	}
-	need := counts + min(max(int64(e.Index.Blocks()), 1), leastGraphFrames)*e.graphFrameBytes()
-	if e.stride > 0 {
-		frame, _ := e.featureFrame()
-		index, _ := memory.FeatureCacheBytes(e.manifest.NumNodes, 0, e.stride)
-		blocks := max(e.primary().section.Blocks(e.manifest.Settings.BlockSize), 1)
-		need = max(need, counts+index+min(blocks, leastFeatureFrames)*frame+leastWriteBuffers*e.writeBytes())
-	}
-	return need
-}
-
-// keptShare is the part of the budget, one in so many, that a graph buffer of all
-// blocks or a feature cache of all rows may take to be kept between hyperbatches.
-const keptShare = 16
 
 // claim reserves and maps n bytes for a purpose.
 func (e *Engine) claim(purpose string, n int64) (*claim, error) {

@@ -124,7 +124,7 @@ func TestExample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		frame := e.graphFrameBytes()
+		frame := e.plan.graphFrame
 		if e.keptGraph, err = e.claim("graph buffer", int64(c.frames)*frame); err != nil {
 			t.Fatal(err)
 		}

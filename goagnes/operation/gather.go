@@ -22,22 +22,6 @@ import (
 // A row record is a row of every wanted array of nodes: features, label,
 // original id, degree.
 
-const sweepBlocks = 8 // feature blocks distributed at a time
-
-// What the steps make do with at least.
-const (
-	leastGraphFrames   = 4
-	leastFeatureFrames = 2
-	leastWriteBuffers  = 8
-)
-
-// writeBytes returns the bytes of a write buffer: 256 KiB, less where the
-// budget is small, but what a row record and the bytes carried from the page
-// before it need.
-func (e *Engine) writeBytes() int64 {
-	return max(min(256<<10, max(32<<10, e.Budget.Total()/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
-}
-
 // primary returns the column by whose blocks rows are swept: the widest.
 func (e *Engine) primary() *column {
 	p := &e.columns[0]
@@ -49,21 +33,8 @@ func (e *Engine) primary() *column {
 	return p
 }
 
-// featureFrame returns the bytes of a frame of the feature buffer, and where
-// in it each column's pages begin: the pages that hold the rows of one block.
-func (e *Engine) featureFrame() (size int64, areas []int64) {
-	p := e.primary()
-	bs := e.manifest.Settings.BlockSize
-	rows := min(bs/p.stride+1, max(e.manifest.NumNodes, 1))
-	for _, c := range e.columns {
-		areas = append(areas, size)
-		size += roundUp(rows*c.stride, layout.PageSize) + layout.PageSize
-	}
-	return size, areas
-}
-
 // gather moves the rows of all the hyperbatch's minibatches out of the store.
-func (h *hyperbatch) gather(ctx context.Context, held int64) error {
+func (h *hyperbatch) gather(ctx context.Context) error {
 	e := h.e
 	if e.stride == 0 || len(h.records) == 0 {
 		return nil
@@ -76,29 +47,15 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 		return nil
 	}
 	g := &gatherer{h: h}
-	g.frameBytes, g.areas = e.featureFrame()
-	p := e.primary()
-	blocks := max(p.section.Blocks(e.manifest.Settings.BlockSize), 1)
-
-	// What is free now is divided among what this step and the delivery need.
-	free := e.Budget.Free()
-	index, _ := memory.FeatureCacheBytes(e.manifest.NumNodes, 0, e.stride)
-	frames := min(blocks, 2*sweepBlocks, max(leastFeatureFrames, free/8/g.frameBytes))
-	writeBytes := e.writeBytes()
-	buffers := max(leastWriteBuffers, min(64, free/16/writeBytes))
-	carry := int64(len(h.records)) * layout.PageSize
-	list := max(free/8, 4*h.longest())
-	step := index + frames*g.frameBytes + buffers*writeBytes + carry + list + scratchBytes(h.longest())
-	room := max(0, min(free-step, free-index-held-h.deliveryBytes()))
-	keep := e.keepsRows() && room >= e.manifest.NumNodes*e.stride
-	if keep { // as if every row were needed, so that every row is cached
+	d := h.drawn()
+	p := e.plan.gathering(e.Budget.Free(), d)
+	if p.keep { // as if every row were needed, so that every row is cached
 		for i := range h.counts.mem {
 			h.counts.mem[i] = 1
 		}
 	}
 	_, touched := h.counter.Threshold(1 << 62)
-	room = min(room, touched*e.stride)
-	threshold, rows := h.counter.Threshold(room / e.stride)
+	threshold, rows := h.counter.Threshold(min(p.room/e.stride, touched))
 	indexBytes, dataBytes := memory.FeatureCacheBytes(e.manifest.NumNodes, rows, e.stride)
 	var err error
 	if h.cached, err = e.claim("feature cache", max(indexBytes+dataBytes, 64)); err != nil {
@@ -107,32 +64,31 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	h.cacheRows = h.cached.mem[indexBytes : indexBytes+dataBytes]
 	h.cache = memory.NewFeatureCache(h.counter, threshold, rows, h.cached.mem[:indexBytes], h.cacheRows, e.stride)
 	e.meter.threshold.Store(int64(threshold))
-	if rows == touched {
-		list = 0
-	} else {
-		list = min(list, 4*h.coldBound())
+	lists := int64(0)
+	if rows < touched {
+		lists = min(p.lists, 4*h.coldBound())
 	}
 
-	buffer, err := e.claim("feature buffer", frames*g.frameBytes)
+	buffer, err := e.claim("feature buffer", p.frames*e.plan.featureFrame)
 	if err != nil {
 		return err
 	}
 	defer buffer.release()
-	g.buffer = memory.NewBuffer(buffer.mem, g.frameBytes)
-	writes, err := e.claim("write buffers", buffers*writeBytes)
+	g.buffer = memory.NewBuffer(buffer.mem, e.plan.featureFrame)
+	writes, err := e.claim("write buffers", p.buffers*e.plan.writeBytes)
 	if err != nil {
 		return err
 	}
 	defer writes.release()
-	g.free = make(chan []byte, buffers)
-	for i := range buffers {
-		g.free <- writes.mem[i*writeBytes : (i+1)*writeBytes]
+	g.free = make(chan []byte, p.buffers)
+	for i := range p.buffers {
+		g.free <- writes.mem[i*e.plan.writeBytes : (i+1)*e.plan.writeBytes]
 	}
-	g.needed = make([]bool, blocks)
+	g.needed = make([]bool, e.plan.featureBlocks)
 
 	runEnd := int64(0)
 	for from := 0; from < len(h.records); {
-		n, err := g.window(ctx, from, list, &runEnd)
+		n, err := g.window(ctx, from, lists, &runEnd)
 		if err != nil {
 			return err
 		}
@@ -141,7 +97,7 @@ func (h *hyperbatch) gather(ctx context.Context, held int64) error {
 	}
 	e.meter.featureHits.Add(g.buffer.Hits())
 	e.meter.featureMisses.Add(g.buffer.Misses())
-	if keep && rows == e.manifest.NumNodes {
+	if p.keep && rows == e.manifest.NumNodes {
 		e.keptRows, e.keptCache, e.keptIndex = h.cached, h.cache, indexBytes
 		h.cached = nil
 	}
@@ -163,12 +119,9 @@ func (h *hyperbatch) coldBound() int64 {
 	return n
 }
 
-// keepsRows reports whether all rows of the store are small beside the budget:
-// then the feature cache holds all of them and is kept from hyperbatch to
-// hyperbatch.
-func (e *Engine) keepsRows() bool {
-	index, data := memory.FeatureCacheBytes(e.manifest.NumNodes, e.manifest.NumNodes, e.stride)
-	return index+data <= e.Budget.Total()/keptShare
+// drawn returns what dividing memory for gathering needs to know.
+func (h *hyperbatch) drawn() drawn {
+	return drawn{count: len(h.records), longest: h.longest(), body: h.longestBody(), held: h.held()}
 }
 
 // longest returns the largest number of nodes of a minibatch.
@@ -182,13 +135,11 @@ func (h *hyperbatch) longest() int64 {
 
 // gatherer distributes the rows of a group of minibatches in one sweep.
 type gatherer struct {
-	h          *hyperbatch
-	buffer     *memory.Buffer
-	frameBytes int64
-	areas      []int64
-	needed     []bool      // feature blocks to be read
-	free       chan []byte // write buffers
-	filled     bool        // the feature cache has its rows
+	h      *hyperbatch
+	buffer *memory.Buffer
+	needed []bool      // feature blocks to be read
+	free   chan []byte // write buffers
+	filled bool        // the feature cache has its rows
 
 	runs   []run
 	failed atomic.Pointer[error]
@@ -424,7 +375,7 @@ func (g *gatherer) load(u featureUnit) {
 			continue
 		}
 		at, length := c.section.RowPages(u.first, u.end)
-		c.section.Submit(at, u.frame.Bytes()[g.areas[i]:g.areas[i]+length], 0, func(r *storage.Request) {
+		c.section.Submit(at, u.frame.Bytes()[e.plan.areas[i]:e.plan.areas[i]+length], 0, func(r *storage.Request) {
 			if r.Err != nil {
 				err := r.Err
 				failed.CompareAndSwap(nil, &err)
@@ -442,10 +393,10 @@ func (g *gatherer) load(u featureUnit) {
 
 // copyRow writes the row record of row v of a loaded block to dst.
 func (g *gatherer) copyRow(dst []byte, u *featureUnit, v int64) {
-	mem := u.frame.Bytes()
-	for i := range g.h.e.columns {
-		c := &g.h.e.columns[i]
-		at := g.areas[i] + v*c.stride - u.first*c.stride/layout.PageSize*layout.PageSize
+	e, mem := g.h.e, u.frame.Bytes()
+	for i := range e.columns {
+		c := &e.columns[i]
+		at := e.plan.areas[i] + v*c.stride - u.first*c.stride/layout.PageSize*layout.PageSize
 		copy(dst[c.at:c.at+c.stride], mem[at:at+c.stride])
 	}
 }

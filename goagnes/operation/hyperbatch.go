@@ -44,9 +44,6 @@ func (h *hyperbatch) release() {
 	h.counter, h.cache, h.records = nil, nil, nil
 }
 
-// leastWindow is the least by which a sampling window is enlarged, in bytes.
-const leastWindow = 16 * layout.PageSize
-
 // sampleAll samples every minibatch (S-1 to S-3) in as few windows as memory
 // allows. A window that runs out of memory is tried again with more memory,
 // and where the budget has none, as a smaller one: what is drawn does not
@@ -57,14 +54,14 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 	defer e.meter.addSeconds(&e.meter.sampleSeconds, start)
 	var err error
 	if e.stride > 0 {
-		if h.counts, err = e.claim("access counts", max(e.manifest.NumNodes, 1)); err != nil {
+		if h.counts, err = e.claim("access counts", e.plan.counts); err != nil {
 			return err
 		}
 		h.counter = memory.NewAccessCounter(h.counts.mem)
 	}
 	estimate := e.estimate()
-	if want := estimate.record * int64(h.count) * 5 / 4; want <= e.Budget.Free()/8 {
-		if h.resident, err = e.claim("samples", max(want, 4096)); err != nil {
+	if n := e.plan.residentBytes(e.Budget.Free(), estimate, h.count); n > 0 {
+		if h.resident, err = e.claim("samples", n); err != nil {
 			return err
 		}
 	}
@@ -79,8 +76,7 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		graph.release()
 	}()
 
-	rest := e.Budget.Free()
-	size := min(rest, roundUp(estimate.window*int64(h.count)*3/2+8<<20, layout.PageSize))
+	size, at := e.plan.windowBytes(e.Budget.Free(), estimate, h.count)
 	memoryOf, err := e.claim("sampling window", size)
 	if err != nil {
 		return err
@@ -88,10 +84,6 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 	defer func() { memoryOf.release() }()
 	w := &window{h: h, buffer: buffer, mem: newTwoEnded(memoryOf.mem)}
 	h.records = make([]record, 0, h.count)
-	at := h.count
-	if fit := size / max(estimate.window, 1); int64(at) > fit {
-		at = int(max(fit, 1))
-	}
 	for done := 0; done < h.count; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -179,28 +171,18 @@ func (e *Engine) learn(w *window, n int) {
 }
 
 // graphBuffer returns the graph buffer, kept from before or made anew, and
-// what must be released after use, nil where it is kept. All
-// blocks get a frame where they take at most three quarters of what is free;
-// otherwise a quarter is for reading ahead, since a sweep that does not fit
-// has no use for old blocks.
+// what must be released after use, nil where it is kept.
 func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
 	if e.keptGraph != nil {
 		return e.keptBuffer, nil, nil
 	}
-	frame := e.graphFrameBytes()
-	free := e.Budget.Free()
-	all := max(int64(e.Index.Blocks()), 1) * frame
-	size := all
-	if all > free/4*3 {
-		size = max(free/4/frame, leastGraphFrames) * frame
-	}
-	size = min(size, all)
+	size, keep := e.plan.graphBytes(e.Budget.Free())
 	c, err := e.claim("graph buffer", size)
 	if err != nil {
 		return nil, nil, err
 	}
-	b := memory.NewBuffer(c.mem, frame)
-	if all == size && all <= e.Budget.Total()/keptShare {
+	b := memory.NewBuffer(c.mem, e.plan.graphFrame)
+	if keep {
 		e.keptGraph, e.keptBuffer = c, b
 		return b, nil, nil
 	}

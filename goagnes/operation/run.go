@@ -70,7 +70,7 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 	if err := h.sampleAll(ctx); err != nil {
 		return err
 	}
-	if err := h.gather(ctx, h.held()); err != nil {
+	if err := h.gather(ctx); err != nil {
 		return err
 	}
 	e.meter.bound.Store(h.bound.bytes())

@@ -1,0 +1,168 @@
+package operation
+
+// The plan of an engine: how it reads, and how the budget is divided among the
+// steps of a hyperbatch. It is decided once, in New; what depends on the memory
+// that is free or on what was drawn is computed by its methods, from numbers
+// alone, so that Explain can ask the same questions before a run.
+
+import (
+	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/layout"
+)
+
+// What the steps make do with at least, and take at most.
+const (
+	leastGraphFrames   = 4
+	leastFeatureFrames = 2
+	leastWriteBuffers  = 8
+	mostWriteBuffers   = 64
+	leastWindow        = 16 * layout.PageSize // by which a sampling window is enlarged
+
+	sweepBlocks = 8  // feature blocks distributed at a time
+	ringChunks  = 12 // chunks of runs in flight
+
+	// keptShare is the part of the budget, one in so many, that a graph buffer of all
+	// blocks or a feature cache of all rows may take to be kept between hyperbatches.
+	keptShare = 16
+)
+
+// plan is how an engine reads and what its parts take, in bytes unless said
+// otherwise.
+type plan struct {
+	total int64 // budget
+	nodes int64 // of the store
+
+	graphBlocks int64 // in all
+	graphFrame  int64 // a graph block and the edge ids that go with it
+
+	rows          bool  // rows of nodes are gathered
+	stride        int64 // of a row record
+	featureBlocks int64 // in all
+	featureFrame  int64 // the rows of a feature block, of every column
+	areas         []int64
+	counts        int64 // access counts
+	index         int64 // T_ch^f
+	writeBytes    int64 // a write buffer
+	chunkRows     int64 // row records of a chunk of the ring, by number
+	chunkBytes    int64 // a chunk: its rows may begin and end anywhere in a page
+}
+
+// newPlan decides an engine's plan.
+func (e *Engine) newPlan() plan {
+	total := e.Budget.Total()
+	p := plan{total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), stride: e.stride, rows: e.stride > 0}
+	// 512 KiB of row records, less where the budget is small.
+	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
+	p.chunkBytes = roundUp(p.chunkRows*e.stride, layout.PageSize) + layout.PageSize
+	// 256 KiB, less where the budget is small, but what a row record and the bytes
+	// carried from the page before it need.
+	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
+	if p.rows {
+		p.featureBlocks = max(e.primary().section.Blocks(e.manifest.Settings.BlockSize), 1)
+		p.featureFrame, p.areas = e.featureFrame()
+		p.counts = max(p.nodes, 1)
+		p.index, _ = memory.FeatureCacheBytes(p.nodes, 0, p.stride)
+	}
+	return p
+}
+
+// featureFrame returns the bytes of a frame of the feature buffer, and where
+// in it each column's pages begin: the pages that hold the rows of one block.
+func (e *Engine) featureFrame() (size int64, areas []int64) {
+	p := e.primary()
+	bs := e.manifest.Settings.BlockSize
+	rows := min(bs/p.stride+1, max(e.manifest.NumNodes, 1))
+	for _, c := range e.columns {
+		areas = append(areas, size)
+		size += roundUp(rows*c.stride, layout.PageSize) + layout.PageSize
+	}
+	return size, areas
+}
+
+// least returns the memory without which no minibatch can be prepared, whatever
+// is drawn: that of the larger of sampling and gathering before either has a
+// minibatch. What a minibatch takes comes on top.
+func (p *plan) least() int64 {
+	need := p.counts + min(p.graphBlocks, leastGraphFrames)*p.graphFrame
+	if p.rows {
+		need = max(need, p.counts+p.index+min(p.featureBlocks, leastFeatureFrames)*p.featureFrame+leastWriteBuffers*p.writeBytes)
+	}
+	return need
+}
+
+// residentBytes returns what of the free memory holds the records of so many
+// minibatches, 0 where they go to scratch.
+func (p *plan) residentBytes(free int64, each estimate, count int) int64 {
+	if want := each.record * int64(count) * 5 / 4; want <= free/8 {
+		return max(want, 4096)
+	}
+	return 0
+}
+
+// graphBytes returns the size of the graph buffer, and whether it is kept from
+// hyperbatch to hyperbatch. All blocks get a frame where they take at most
+// three quarters of what is free; otherwise a quarter is for reading ahead,
+// since a sweep that does not fit has no use for old blocks.
+func (p *plan) graphBytes(free int64) (size int64, keep bool) {
+	all := p.graphBlocks * p.graphFrame
+	size = all
+	if all > free/4*3 {
+		size = min(max(free/4/p.graphFrame, leastGraphFrames)*p.graphFrame, all)
+	}
+	return size, size == all && all <= p.total/keptShare
+}
+
+// windowBytes returns the memory of the sampling window, and for how many
+// minibatches together it is expected to do.
+func (p *plan) windowBytes(free int64, each estimate, count int) (size int64, fit int) {
+	size = min(free, roundUp(each.window*int64(count)*3/2+8<<20, layout.PageSize))
+	return size, int(min(int64(count), max(size/max(each.window, 1), 1)))
+}
+
+// keepsRows reports whether all rows of the store are small beside the budget:
+// then the feature cache holds all of them and is kept from hyperbatch to
+// hyperbatch.
+func (p *plan) keepsRows() bool {
+	index, data := memory.FeatureCacheBytes(p.nodes, p.nodes, p.stride)
+	return index+data <= p.total/keptShare
+}
+
+// drawn is what gathering needs to know of a hyperbatch's minibatches.
+type drawn struct {
+	count   int
+	longest int64 // most nodes of a minibatch
+	body    int64 // longest record in scratch
+	held    int64 // batches in flight, and what it takes to use one
+}
+
+// sortBytes returns the memory for sorting the cold rows of the largest
+// minibatch.
+func (d drawn) sortBytes() int64 { return scratchBytes(d.longest) }
+
+// deliveryBytes returns what delivery takes beside the cache and the slabs,
+// before it is known whether there are cold rows.
+func (p *plan) deliveryBytes(d drawn) int64 {
+	return 2*d.body + ringChunks*p.chunkBytes + 16*d.longest + 3*layout.PageSize
+}
+
+// gathering is the division of what is free among gathering and delivery.
+type gathering struct {
+	frames  int64 // of the feature buffer, by number
+	buffers int64 // write buffers, by number
+	lists   int64 // cold rows of all minibatches
+	room    int64 // rows of the feature cache
+	keep    bool  // the cache holds every row and is kept
+}
+
+// gathering divides what is free.
+func (p *plan) gathering(free int64, d drawn) gathering {
+	g := gathering{
+		frames:  min(p.featureBlocks, 2*sweepBlocks, max(leastFeatureFrames, free/8/p.featureFrame)),
+		buffers: max(leastWriteBuffers, min(mostWriteBuffers, free/16/p.writeBytes)),
+		lists:   max(free/8, 4*d.longest),
+	}
+	step := p.index + g.frames*p.featureFrame + g.buffers*p.writeBytes + int64(d.count)*layout.PageSize + g.lists + d.sortBytes()
+	g.room = max(0, min(free-step, free-p.index-d.held-p.deliveryBytes(d)))
+	g.keep = p.keepsRows() && g.room >= p.nodes*p.stride
+	return g
+}
