@@ -308,22 +308,6 @@ func TestACMFeaturesAreRefused(t *testing.T) {
 	}
 }
 
-func TestMatrixMarketIsRefused(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(corpus(t, "mtx"), "*.mtx*"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d files: %v", len(files), err)
-	}
-	for _, f := range files {
-		// Files without the header line are not told from edge lists by content.
-		if b, err := os.ReadFile(f); err == nil && !strings.HasSuffix(f, ".gz") && !strings.HasPrefix(string(b), "%%MatrixMarket") {
-			continue
-		}
-		if format, err := Detect(f); err == nil || !strings.Contains(err.Error(), "Matrix Market") {
-			t.Errorf("%s is taken for %s: %v", f, format, err)
-		}
-	}
-}
-
 func TestCoraRowSums(t *testing.T) {
 	// Every paper of Cora has between 1 and 30 words, 49216 in all.
 	x := allRows(t, openCorpus(t, "npz/planetoid-cora.npz").Arrays["x"])

@@ -170,13 +170,18 @@ func TestDetect(t *testing.T) {
 		{"e.bin", "PK\x05\x06" + strings.Repeat("\x00", 18), "", "npz"},
 		{"ind.cora.graph", "x", "", "planetoid"},
 		{"ind.cora.test.index", "x", "", "planetoid"},
-		{"f.mtx", "%%MatrixMarket matrix coordinate\n", "unsupported", "Matrix Market"},
-		{"f.mtx.gz", string(compress(t, "%%MatrixMarket matrix coordinate\n")), "unsupported", "Matrix Market"},
+		{"f.txt", "%%MatrixMarket matrix coordinate\n", "", "mtx"},
+		{"f.mtx.gz", string(compress(t, "%%matrixmarket matrix coordinate\n")), "", "mtx"},
+		{"f2.mtx.zst", string(zstdBytes(t, "3 3 1\n1 2\n")), "input", "mtx or snap"},
 		{"g.parquet", "PAR1\x15\x04", "unsupported", "Parquet"},
-		{"h.zst", "\x28\xb5\x2f\xfd\x24", "unsupported", "zstd"},
+		{"h.zst", string(zstdBytes(t, "0 1\n")), "", "snap"},
+		{"h2.zst", "\x28\xb5\x2f\xfd\x24", "input", "unexpected EOF"},
 		{"i.bz2", "BZh91AY&SY", "unsupported", "bzip2"},
 		{"j.xz", "\xfd7zXZ\x00", "unsupported", "xz"},
-		{"k.npy.gz", string(compress(t, string(ints([]int64{2, 1}, 0, 1)))), "unsupported", "gzip -d"},
+		{"k.npy.gz", string(compress(t, string(ints([]int64{2, 1}, 0, 1)))), "", "npy"},
+		{"k.npy.zst", string(zstdBytes(t, string(ints([]int64{2, 1}, 0, 1)))), "", "npy"},
+		{"k.npz.gz", string(compress(t, "PK\x05\x06"+strings.Repeat("\x00", 18))), "unsupported", "gzip -d"},
+		{"k.parquet.zst", string(zstdBytes(t, "PAR1\x15\x04")), "unsupported", "zstd -d"},
 		{"l.bin", "\x00\x01\x02", "input", "neither text"},
 		{"m.txt", "", "", "snap"},
 		{"n.npy", "", "input", "an empty file"},
@@ -200,9 +205,9 @@ func TestDetect(t *testing.T) {
 	if _, err := Detect(pipe); class(err) != "input" || !strings.Contains(err.Error(), "regular") { // or hang
 		t.Errorf("a pipe: %v", err)
 	}
-	for _, format := range []string{"ogb", "mtx", "nonsense"} {
+	for _, format := range []string{"ogb", "nonsense"} {
 		_, err := Open(context.Background(), write(t, "a.txt", []byte("0 1\n")), format, Options{})
-		if class(err) != "unsupported" || !strings.Contains(err.Error(), format) || !strings.Contains(err.Error(), "auto, npy, npz, planetoid, snap") {
+		if class(err) != "unsupported" || !strings.Contains(err.Error(), format) || !strings.Contains(err.Error(), "auto, "+strings.Join(Formats(), ", ")) {
 			t.Errorf("%s: got %v", format, err)
 		}
 	}

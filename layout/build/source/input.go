@@ -1,7 +1,7 @@
 package source
 
-// Arrays in files: a .npy file, or a member of an .npz archive. Stored arrays are
-// read at any position; deflated ones are streamed, or spilled to a scratch file
+// Arrays in files: a .npy file, plain or compressed, or a member of an .npz archive.
+// Stored arrays are read at any position; compressed ones are streamed, or spilled to a scratch file
 // where their element order needs positions.
 
 import (
@@ -34,6 +34,7 @@ func (in *input) name() string {
 type opened struct {
 	in      *input
 	at      io.ReaderAt // the elements; nil where they can only be streamed
+	whole   io.Reader   // the elements of a file compressed as a whole, for one stream
 	archive *npy.Archive
 	closers []io.Closer
 }
@@ -91,13 +92,22 @@ func (in *input) openAny() (*opened, npy.Header, error) {
 	if err != nil {
 		return nil, npy.Header{}, causeError(in.path, "cannot be opened", err)
 	}
-	h, err := npy.ReadHeader(f)
-	if err == nil {
+	r, err := inflate(f, in.path)
+	if err != nil {
+		f.Close()
+		return nil, npy.Header{}, err
+	}
+	h, err := npy.ReadHeader(r)
+	z, compressed := r.(*inflated)
+	if err == nil && !compressed {
 		err = checkSize(f, h)
 	}
 	if err != nil {
-		f.Close()
+		r.Close()
 		return nil, npy.Header{}, named(err, in.path)
+	}
+	if compressed {
+		return &opened{in: in, whole: &exactReader{r: z, left: h.DataBytes()}, closers: []io.Closer{r}}, h, nil
 	}
 	at := io.NewSectionReader(f, h.DataOffset, h.DataBytes())
 	return &opened{in: in, at: at, closers: []io.Closer{f}}, h, nil
@@ -132,6 +142,9 @@ func (o *opened) stream(ctx context.Context, skip int64) (io.Reader, error) {
 	if o.at != nil && (o.archive == nil || skip > 0) {
 		return io.NewSectionReader(o.at, skip, total-skip), nil
 	}
+	if o.archive == nil {
+		return o.streamWhole(ctx, skip)
+	}
 	_, rc, err := o.archive.Open(o.in.member)
 	if err != nil {
 		return nil, err
@@ -141,6 +154,69 @@ func (o *opened) stream(ctx context.Context, skip int64) (io.Reader, error) {
 		return nil, o.fail(err)
 	}
 	return rc, nil
+}
+
+// streamWhole streams a file compressed as a whole, opened again for every stream
+// but the first.
+func (o *opened) streamWhole(ctx context.Context, skip int64) (io.Reader, error) {
+	r := o.whole
+	o.whole = nil
+	if r == nil {
+		again, err := o.in.open()
+		if err != nil {
+			return nil, err
+		}
+		o.closers = append(o.closers, closerFunc(again.Close))
+		r = again.whole
+	}
+	if _, err := io.CopyN(io.Discard, contextReader{ctx, r}, skip); err != nil {
+		return nil, o.fail(err)
+	}
+	return r, nil
+}
+
+type closerFunc func()
+
+func (c closerFunc) Close() error { c(); return nil }
+
+// exactReader gives the next left bytes of r. With the last of them it reads on to
+// the end of r, where checksums are compared, and refuses what lies beyond.
+type exactReader struct {
+	r    io.Reader
+	left int64
+	err  error
+}
+
+func (e *exactReader) Read(b []byte) (int, error) {
+	if e.err != nil {
+		return 0, e.err
+	}
+	n := 0
+	if e.left > 0 {
+		n, e.err = e.r.Read(b[:min(int64(len(b)), e.left)])
+		if e.left -= int64(n); e.left > 0 {
+			if e.err == io.EOF {
+				e.err = io.ErrUnexpectedEOF
+			}
+			return n, e.err
+		}
+	}
+	if e.err == nil {
+		var one [1]byte
+		switch k, err := io.ReadFull(e.r, one[:]); {
+		case k > 0:
+			e.err = errors.New("more bytes than the header asks for")
+		default:
+			e.err = err
+		}
+	}
+	if e.err != io.EOF {
+		return 0, e.err // the last bytes are not handed out: their checksum may be wrong
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
 }
 
 // spill makes a streamed array readable at any position, through a scratch file

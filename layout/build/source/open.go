@@ -31,6 +31,7 @@ type format struct {
 
 func formats() []format {
 	return []format{
+		{"mtx", openMatrixMarket},
 		{"npy", openNPY},
 		{"npz", openNPZ},
 		{"planetoid", openPlanetoid},
@@ -39,7 +40,7 @@ func formats() []format {
 }
 
 // known lists formats that are recognised by name and not read.
-var known = []string{"csv", "dgl", "igb", "mag240m", "mtx", "ogb", "parquet", "pyg", "scipy"}
+var known = []string{"csv", "dgl", "igb", "mag240m", "ogb", "parquet", "pyg", "scipy"}
 
 // Formats lists the names that Open reads, besides "auto".
 func Formats() []string {
@@ -53,7 +54,8 @@ func Formats() []string {
 // Open opens the source at path. Format is one of Formats, or "auto" or "" for
 // what Detect says:
 //
-//   - "snap": a text edge list, plain or gzip;
+//   - "snap": a text edge list;
+//   - "mtx": a square Matrix Market file;
 //   - "npy": an edge_index.npy, or a directory with edge_index.npy and, where
 //     there are any, x.npy, y.npy, num_nodes.npy and split_NAME.npy;
 //   - "npz": an archive with edge_index and, where there are any, x (dense or as
@@ -61,7 +63,8 @@ func Formats() []string {
 //   - "planetoid": a directory with one set of ind.NAME.* files, one of these
 //     files, their common path without the ending, or an "npz" archive.
 //
-// Ids in arrays are dense; those of text may be sparse (Dataset.RankIDs).
+// Text and .npy files may be compressed by gzip or zstd. Ids in arrays are dense;
+// those of text may be sparse (Dataset.RankIDs).
 func Open(ctx context.Context, path, format string, o Options) (*Dataset, error) {
 	if format == "" || format == "auto" {
 		var err error
@@ -120,30 +123,33 @@ func Detect(path string) (string, error) {
 	if err != nil && err != io.EOF {
 		return "", causeError(path, "cannot be read", err)
 	}
-	_, compressed := r.(*gzipFile)
+	_, compressed := r.(*inflated)
 	starts := func(magic string) bool { return strings.HasPrefix(string(head), magic) }
 	unread := func(what, instead string) (string, error) {
 		return "", &UnsupportedError{path, what + " is not read yet; " + instead}
 	}
 	switch {
-	case compressed && (npy.IsNPY(head) || starts("PK")):
-		return unread("a compressed numpy file", "decompress it with gzip -d")
+	case compressed && starts("PK"):
+		return unread("a compressed .npz archive", "decompress it with gzip -d or zstd -d; its members may be deflated")
+	case compressed && starts("PAR1"):
+		return unread("a compressed Parquet file", "decompress it with gzip -d or zstd -d; its pages may be compressed")
 	case npy.IsNPY(head):
 		return "npy", nil
 	case starts("PK\x03\x04"), starts("PK\x05\x06"):
 		return "npz", nil
-	case starts("%%MatrixMarket"):
-		return unread("Matrix Market", "convert it to an edge list with 0-based ids")
+	case isMatrixMarket(head):
+		return "mtx", nil
 	case starts("PAR1"):
 		return unread("Parquet", "save the two columns as edge_index.npy of shape (2, E)")
-	case starts("\x28\xb5\x2f\xfd"):
-		return unread("zstd compression", "decompress it with zstd -d, or use gzip")
 	case starts("BZh"):
 		return unread("bzip2 compression", "decompress it with bunzip2, or use gzip")
 	case starts("\xfd7zXZ"):
 		return unread("xz compression", "decompress it with xz -d, or use gzip")
 	case slices.Contains(head, 0):
 		return "", inputError(path, "neither text nor a known binary format")
+	}
+	if base := strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst"); strings.HasSuffix(base, ".mtx") {
+		return "", inputError(path, "called .mtx, without the first line %%%%MatrixMarket; name the format, mtx or snap")
 	}
 	return "snap", nil
 }
@@ -245,6 +251,9 @@ func openNPY(ctx context.Context, path string, o Options) (*Dataset, error) {
 	return d, nil
 }
 
+// edgeFormats are formats of edges alone.
+var edgeFormats = []string{"mtx"}
+
 // EdgesFromFile opens a file that holds edges alone: text, .npy, or an .npz
 // archive with a member edge_index. RankIDs says what ids="auto" means for it.
 func EdgesFromFile(path string, o Options) (e Edges, rankIDs bool, err error) {
@@ -281,6 +290,13 @@ func EdgesFromFile(path string, o Options) (e Edges, rankIDs bool, err error) {
 		}
 		e, err := newArrayEdges(in)
 		return e, false, err
+	}
+	if slices.Contains(edgeFormats, format) {
+		d, err := Open(context.Background(), path, format, o)
+		if err != nil {
+			return nil, false, err
+		}
+		return d.Edges, d.RankIDs, nil
 	}
 	return nil, false, inputError(path, "a whole dataset (%s), where a file of edges is due; import it", format)
 }

@@ -1,5 +1,6 @@
-// Package source reads the graphs people bring: SNAP-style edge lists, numpy
-// files and archives, and the Planetoid citation graphs.
+// Package source reads the graphs people bring: edge lists as text, Matrix Market
+// files, numpy files and archives, and the Planetoid citation graphs, text and .npy
+// files also through gzip and zstd.
 //
 // Everything is handed out as restartable streams. An [Edges] or a [Rows] holds
 // no open file between scans; each Scan opens its input, delivers all of it in
@@ -21,7 +22,8 @@
 // # Limits
 //
 // Ids are below 2^63 here; a build limits them further. A row of an array is at
-// most [MaxRowBytes]. Text lines are at most [MaxLineBytes].
+// most [MaxRowBytes]. Text lines are at most [MaxLineBytes], windows of zstd at most
+// [MaxZstdWindow].
 //
 // # Errors
 //

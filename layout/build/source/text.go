@@ -5,7 +5,7 @@ package source
 // A line holds two decimal ids, separated by spaces, tabs or one comma; what
 // follows them is passed over. Blank lines and lines that start with '#' or '%'
 // are skipped. Lines end in LF or CRLF, the last one may lack its end, and a
-// UTF-8 byte order mark is passed over. Gzip is recognised by content.
+// UTF-8 byte order mark is passed over. Gzip and zstd are recognised by content.
 //
 // Two parsers read the same grammar: a fast one for plain lines, which hands
 // every other line to parseLine, the one that decides and words the errors.
@@ -13,11 +13,9 @@ package source
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -27,115 +25,25 @@ const (
 	utf8BOM    = "\xef\xbb\xbf"
 )
 
-// openText opens a file, through gzip where it is compressed.
-func openText(path string) (io.ReadCloser, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, causeError(path, "cannot be opened", err)
-	}
-	var head [2]byte
-	n, err := f.ReadAt(head[:], 0)
-	if err != nil && err != io.EOF {
-		f.Close()
-		return nil, causeError(path, "cannot be read", err)
-	}
-	if n < 2 || head != [2]byte{0x1f, 0x8b} {
-		return f, nil
-	}
-	z, err := gzip.NewReader(bufio.NewReaderSize(f, 256<<10))
-	if err != nil {
-		f.Close()
-		return nil, causeError(path, "broken gzip file", err)
-	}
-	return &gzipFile{Reader: z, f: f}, nil
-}
-
-type gzipFile struct {
-	*gzip.Reader
-	f *os.File
-}
-
-func (g *gzipFile) Close() error { return g.f.Close() }
-
 type textEdges struct{ path string }
 
 func (t *textEdges) Name() string         { return t.path }
 func (t *textEdges) Count() (int64, bool) { return 0, false }
 
 func (t *textEdges) Scan(ctx context.Context, f func(src, dst []int64) error) error {
-	r, err := openText(t.path)
-	if err != nil {
+	s := textScan{edgeChunks: newEdgeChunks(ctx, f), file: t.path, parse: parseLine}
+	if err := scanLines(ctx, t.path, &s.line, s.lines); err != nil {
 		return err
 	}
-	defer r.Close()
-	s := textScan{ctx: ctx, file: t.path, f: f, src: make([]int64, ChunkEdges), dst: make([]int64, ChunkEdges)}
-	buf := make([]byte, 2*textBuffer+1)
-	have := 0 // bytes of an unfinished line at the start of buf
-	for first := true; ; {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := readSome(r, buf[have:have+textBuffer])
-		end := have + n
-		if err != nil && err != io.EOF {
-			return &Error{File: t.path, Line: s.line + 1, Index: -1, Msg: "cannot be read from here on", Err: err}
-		}
-		last := err == io.EOF
-		b := buf[:end]
-		if first {
-			first = false
-			b = bytes.TrimPrefix(b, []byte(utf8BOM))
-		}
-		if last {
-			if len(b) > 0 && b[len(b)-1] != '\n' {
-				b = append(b, '\n')
-			}
-			if err := s.lines(b); err != nil {
-				return err
-			}
-			return s.flush()
-		}
-		cut := bytes.LastIndexByte(b, '\n') + 1
-		if err := s.lines(b[:cut]); err != nil {
-			return err
-		}
-		have = copy(buf, b[cut:])
-		if have >= textBuffer {
-			return lineError(t.path, s.line+1, "a line of more than %d bytes", MaxLineBytes)
-		}
-	}
+	return s.flush()
 }
 
-// readSome fills b unless the input ends, which it reports as io.EOF.
-func readSome(r io.Reader, b []byte) (int, error) {
-	n, err := io.ReadFull(r, b)
-	if err == io.ErrUnexpectedEOF {
-		// A cut gzip stream gives the same error; only a second read tells.
-		if _, again := r.Read(b[n:]); again != nil && again != io.EOF {
-			return n, again
-		}
-		err = io.EOF
-	}
-	return n, err
-}
-
-// textScan collects the edges of lines and hands them on in chunks.
+// textScan reads lines whose first two fields are the ids.
 type textScan struct {
-	ctx      context.Context
-	file     string
-	f        func(src, dst []int64) error
-	src, dst []int64
-	n        int
-	line     int64 // lines finished
-}
-
-func (s *textScan) flush() error {
-	if err := s.ctx.Err(); err != nil || s.n == 0 {
-		return err
-	}
-	n := s.n
-	s.n = 0
-	return s.f(s.src[:n], s.dst[:n])
+	edgeChunks
+	file  string
+	parse func(b []byte) textLine // judges the lines that are not plain
+	line  int64                   // lines finished
 }
 
 // fastDigits is the most digits that cannot exceed an int64.
@@ -205,8 +113,9 @@ func (s *textScan) lines(b []byte) error {
 		continue
 	careful:
 		end := start + bytes.IndexByte(b[start:], '\n')
-		l := parseLine(b[start:end])
+		l := s.parse(b[start:end])
 		if l.fault != "" {
+			s.n, s.line = n, line-1
 			return lineError(s.file, line, "%s", l.fault)
 		}
 		if l.edge {

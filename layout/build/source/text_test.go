@@ -58,7 +58,7 @@ func TestTextEdges(t *testing.T) {
 		"leading zeros":             "0001 02\n3 00000000000000000000000000000040\n5 6\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, content := range [][]byte{[]byte(in), compress(t, in), compress(t, in[:7], in[7:])} {
+			for _, content := range [][]byte{[]byte(in), compress(t, in), compress(t, in[:7], in[7:]), zstdBytes(t, in), zstdBytes(t, in[:7], in[7:])} {
 				d, err := Open(context.Background(), write(t, "g.txt", content), "auto", Options{})
 				if err != nil {
 					t.Fatal(err)
@@ -237,12 +237,12 @@ func FuzzText(f *testing.F) {
 			}
 		}
 		var got []pair
-		s := textScan{ctx: context.Background(), file: "f", src: make([]int64, 3), dst: make([]int64, 3), f: func(src, dst []int64) error {
+		s := textScan{file: "f", parse: parseLine, edgeChunks: edgeChunks{ctx: context.Background(), src: make([]int64, 3), dst: make([]int64, 3), f: func(src, dst []int64) error {
 			for i := range src {
 				got = append(got, pair{src[i], dst[i]})
 			}
 			return nil
-		}}
+		}}}
 		b := append(slices.Clone(in), '\n')
 		err := s.lines(b)
 		if e := s.flush(); e != nil {
@@ -263,7 +263,7 @@ func BenchmarkText(b *testing.B) {
 	for text.Len() < 32<<20 {
 		fmt.Fprintf(&text, "%d\t%d\n", r.IntN(4<<20), r.IntN(4<<20))
 	}
-	for name, content := range map[string][]byte{"plain": text.Bytes(), "gzip": compress(b, text.String())} {
+	for name, content := range map[string][]byte{"plain": text.Bytes(), "gzip": compress(b, text.String()), "zstd": zstdBytes(b, text.String())} {
 		b.Run(name, func(b *testing.B) {
 			e := &textEdges{write(b, "g.txt", content)}
 			b.SetBytes(int64(text.Len()))
