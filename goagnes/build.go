@@ -46,7 +46,7 @@ type BuildOptions struct {
 	Undirected   bool             // add the reverse of every edge, with the edge id E + i; self-loops get none
 	SelfLoops    string           // "keep", "drop", or "add": every node without one gets one, with the last edge ids
 	Duplicates   string           // "keep", or "drop": the first edge of each source and target is kept, reverses included
-	Order        string           // order of nodes in the store: "auto", "original" or "degree"; auto is degree
+	Order        string           // of nodes in the store: "original", "degree", "bfs", "visit" or "auto": visit where there is a train split, else degree
 	BlockSize    int64            // bytes, default 1 MiB
 	FeatureDType string           // "float32" or "float16", default as given
 	Compression  string           // "none"

@@ -269,13 +269,13 @@ func TestEquality(t *testing.T) {
 		mode       string
 	}
 	var all []settings
-	for i, order := range []string{"original", "degree"} {
+	for i, order := range []string{"original", "degree", "bfs", "visit"} {
 		for j, kib := range []int64{4, 32} {
 			path := filepath.Join(dir, fmt.Sprintf("%s-%d", order, kib))
 			g.build(t, path, goagnes.BuildOptions{Order: order, BlockSize: kib << 10})
 			all = append(all,
-				settings{path, 12 << 20, []int{3, 1000}[j], 1 + i, ""},
-				settings{path, 64 << 20, []int{1000, 2}[i], 3, []string{"", "agnes-no"}[j]})
+				settings{path, 12 << 20, []int{3, 1000}[j], 1 + i%2, ""},
+				settings{path, 64 << 20, []int{1000, 2}[i%2], 3, []string{"", "agnes-no"}[j]})
 		}
 	}
 	mask := make([]bool, g.nodes)
@@ -373,7 +373,7 @@ func TestEqualitySmall(t *testing.T) {
 		if g.yType != 0 {
 			g.y = noise(r, g.yType, g.nodes)
 		}
-		for i, order := range []string{"original", "degree"} {
+		for i, order := range []string{"original", "degree", "bfs"} {
 			path := filepath.Join(dir, c.name+order)
 			g.build(t, path, goagnes.BuildOptions{Order: order, BlockSize: 4096})
 			for k, fanouts := range [][]int{{2, 2}, {-1}, nil} {

@@ -97,7 +97,7 @@ func (s *Section) Stride() int64 { return s.RowElements() * int64(s.Type().Size(
 
 // Settings are the choices that shape a store's bytes and enter its build id.
 type Settings struct {
-	Order     string `json:"order"`      // node order used: "original", "degree"
+	Order     string `json:"order"`      // node order used: "original", "degree", "bfs", "visit"
 	BlockSize int64  `json:"block_size"` // bytes
 	IDs       string `json:"ids"`        // "dense", or "rank" where sparse source ids were ranked
 

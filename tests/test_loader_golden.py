@@ -9,7 +9,7 @@ import pytest
 import goagnes as ga
 
 
-@pytest.mark.parametrize("order", ["original", "degree"])
+@pytest.mark.parametrize("order", ["original", "degree", "bfs"])
 @pytest.mark.parametrize("vector", golden.vectors("plain"), ids=golden.name)
 def test_loader_equals_pyg(vector, order, tmp_path):
     graph, args = vector["graph"], vector["loader_args"]

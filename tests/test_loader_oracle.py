@@ -74,6 +74,8 @@ STORES = {
     "original-4KiB": {"order": "original", "block_size": "4KiB"},
     "degree-4KiB": {"order": "degree", "block_size": "4KiB"},
     "degree-64KiB": {"order": "degree", "block_size": "64KiB"},
+    "bfs-4KiB": {"order": "bfs", "block_size": "4KiB"},
+    "visit-16KiB": {"order": "visit", "block_size": "16KiB", "splits": {"train": [0]}},
 }
 
 

@@ -5,8 +5,8 @@
 // # What a build guarantees
 //
 //   - Bounded memory. Everything the build holds is counted against one budget,
-//     Options.Memory: a table of 8 bytes a node where nodes are reordered, none
-//     where they are not, buffers, and the part of the edges and rows that is worked
+//     Options.Memory: tables of 8 bytes a node where nodes are ordered by degree, 12
+//     in the other orders, none where they keep their order, buffers, and the part of the edges and rows that is worked
 //     on. What does not fit goes to scratch files. A budget below what cannot be made
 //     smaller is refused with the number needed.
 //   - Nothing half-written. A store grows in a locked directory beside its final
@@ -24,8 +24,12 @@
 // Edges that are parsed from text are kept after the first pass if an eighth of the
 // budget holds them. Where ids are ranked, a pass over the edges finds the distinct
 // ids. The next pass
-// checks every id and counts edges, degrees and how targets spread. The order of
-// nodes follows from the degrees alone. The last pass appends every edge to a
+// checks every id and counts edges, degrees and how targets spread. The order
+// "degree" follows from the degrees alone; "visit" takes 3 more passes, "bfs" 2 to 65
+// (docs/orders.md says what they compute). Where an order takes passes of its own
+// and the edges are parsed from text, or ranked, and not kept in memory, the first pass
+// appends them to a scratch file, 8 bytes an edge, which the later passes read. The last
+// pass appends every edge to a
 // partition, a range of internal targets that can be sorted in memory; partitions
 // stay in memory where the budget allows it and go to one scratch file otherwise. A
 // partition is sorted by counting, which is stable, so that edges of a target stay in
@@ -325,8 +329,11 @@ func (o *Options) complete() error {
 	if o.Order == "" {
 		o.Order = OrderAuto
 	}
-	if !slices.Contains([]string{OrderAuto, OrderOriginal, OrderDegree}, o.Order) {
-		return usage("order=%q: it is one of %q, %q, %q", o.Order, OrderAuto, OrderOriginal, OrderDegree)
+	if !slices.Contains(orderNames, o.Order) {
+		return usage("order=%q: it is one of %q", o.Order, orderNames)
+	}
+	if o.Order == OrderVisit && o.Splits[TrainSplit] == nil {
+		return usage("order=%q follows samples from the split %q, and there is none: give it, or order=%q", OrderVisit, TrainSplit, OrderDegree)
 	}
 	if o.BlockSize == 0 {
 		o.BlockSize = layout.DefaultBlockSize
@@ -425,10 +432,19 @@ func (b *builder) write() (*layout.Manifest, error) {
 	}
 
 	timed := b.stopwatch("count edges")
-	tables := b.orderTables(known)
-	if known > 0 && tables == 0 && kept != nil {
+	best := b.candidates()[0]
+	if known > 0 && kept != nil && b.chooseOrder(known, b.mem.free()-b.workMemory()) != best {
 		kept.drop() // an order is worth more than a pass
-		tables = b.orderTables(known)
+	}
+	tables := b.degreeTables(known)
+	var spilled *spilledEdges
+	if manyPasses(best) && tables > 0 && (kept != nil || ranks != nil) {
+		var err error
+		if spilled, err = b.spillOnce(edges); err != nil {
+			return nil, err
+		}
+		defer spilled.drop()
+		edges = spilled
 	}
 	c, err := b.count(edges, known, tables)
 	if err != nil {
@@ -449,7 +465,23 @@ func (b *builder) write() (*layout.Manifest, error) {
 	b.report.InputBytes = b.inputBytes(b.edits.listed)
 
 	timed = b.stopwatch("order nodes")
-	r, err := b.orderNodes(c)
+	c.shrink(b.numNodes)
+	name := OrderOriginal
+	if b.numNodes == 0 {
+		name = best
+	} else if c.out != nil {
+		room := b.mem.free() + c.tableBytes() + spilled.buffers() - b.workMemory()
+		if name = b.chooseOrder(b.numNodes, room); name != best && kept != nil && kept.whole {
+			if better := b.chooseOrder(b.numNodes, room+kept.bytes()); better != name {
+				kept.drop()
+				name = better
+			}
+		}
+	}
+	if !manyPasses(name) || kept != nil && kept.whole {
+		spilled.drop()
+	}
+	r, err := b.orderNodes(edges, c, name)
 	if err != nil {
 		return nil, err
 	}
@@ -458,6 +490,9 @@ func (b *builder) write() (*layout.Manifest, error) {
 	timed()
 
 	timed = b.stopwatch("write graph")
+	if b.scratch.Limit()-b.scratch.Used() < b.edits.streamed()*wideRecord+maxParts*layout.PageSize {
+		spilled.drop() // partitions need the room more
+	}
 	numEdges, err := b.writeAdjacency(edges, r, b.numNodes, c.targets)
 	if err != nil {
 		return nil, err
@@ -490,55 +525,6 @@ func (b *builder) write() (*layout.Manifest, error) {
 		m.EdgeIDs = n
 	}
 	return m, nil
-}
-
-// orderTables returns for how many nodes the budget has tables to order them, 0
-// where none are to be ordered. known is the number of nodes, -1 for unknown.
-func (b *builder) orderTables(known int64) int64 {
-	if b.o.Order == OrderOriginal {
-		return 0
-	}
-	room := b.mem.free() - b.workMemory()
-	if known >= 0 {
-		if orderBytes(known) > room {
-			return 0
-		}
-		return known
-	}
-	return max(min((room-2*layout.PageSize)*8/65, maxNodes), 0)
-}
-
-// orderNodes writes the splits, orders the nodes and writes the tables of ids.
-func (b *builder) orderNodes(c *census) (*order, error) {
-	degree := b.o.Order != OrderOriginal && (c.out != nil || b.numNodes == 0)
-	if b.o.Order != OrderOriginal && !degree {
-		b.note(fmt.Sprintf("nodes keep their original order: ordering %d nodes by degree needs memory=%d, and %d were given",
-			b.numNodes, b.enough(b.workMemory()+orderBytes(b.numNodes)), b.mem.total))
-	}
-	if c.out != nil {
-		c.out.shrink(4 * b.numNodes)
-		c.in.shrink(4 * b.numNodes)
-	}
-	train, err := b.writeSplits(b.o.Splits, degree)
-	defer train.close()
-	if err != nil {
-		return nil, err
-	}
-	if !degree {
-		return &order{name: OrderOriginal}, nil
-	}
-	if b.numNodes == 0 {
-		return &order{name: OrderDegree}, b.writeIDTables(&order{})
-	}
-	r, err := degreeOrder(b.ctx, c, b.numNodes, view[uint64](train.bytes), c.targets)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.writeIDTables(r); err != nil {
-		r.close()
-		return nil, err
-	}
-	return r, nil
 }
 
 // writeIDTables writes node.internal and node.original.

@@ -42,13 +42,13 @@ func TestBuildAgainstNaive(t *testing.T) {
 		"small":     randomGraph(1, 50, 300, 3),
 		"hubs":      randomGraph(2, 3000, 60_000, 16),
 		"many":      randomGraph(3, 70_000, 90_000, 2),
-		"one node":  randomGraph(4, 1, 40, 5),
+		"one node":  randomGraph(4, 1, 40, 5), // its train split is empty
 		"no edges":  randomGraph(5, 20, 0, 4),
 		"no x":      randomGraph(6, 30, 100, 0),
-		"two nodes": {n: 2, src: []int64{0, 0, 1, 1, 1}, dst: []int64{0, 0, 1, 0, 1}},
+		"two nodes": {n: 2, src: []int64{0, 0, 1, 1, 1}, dst: []int64{0, 0, 1, 0, 1}, splits: map[string][]int64{"train": {1}}},
 	}
 	for gname, g := range graphs {
-		for _, order := range []string{OrderOriginal, OrderDegree} {
+		for _, order := range orderNames[1:] {
 			for _, block := range []int64{4 << 10, 64 << 10, 1 << 20} {
 				for tname, tune := range tunes {
 					if block == 64<<10 && gname != "hubs" || testing.Short() && gname == "many" {
@@ -93,8 +93,8 @@ func TestHubOverSeveralBlocks(t *testing.T) {
 }
 
 func TestEmptyGraph(t *testing.T) {
-	for _, order := range []string{OrderOriginal, OrderDegree} {
-		o := (&graph{}).options()
+	for _, order := range orderNames[1:] {
+		o := (&graph{splits: map[string][]int64{"train": nil}}).options()
 		o.Order = order
 		path, r := buildIn(t, o, tuning{})
 		if r.NumNodes != 0 || r.NumEdges != 0 {

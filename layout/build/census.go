@@ -51,6 +51,17 @@ func (c *census) close() {
 	c.out, c.in = nil, nil
 }
 
+// tableBytes is the memory of the degrees.
+func (c *census) tableBytes() int64 { return c.out.size() + c.in.size() }
+
+// shrink leaves the degrees of the first n nodes.
+func (c *census) shrink(n int64) {
+	if c.out != nil {
+		c.out.shrink(4 * n)
+		c.in.shrink(4 * n)
+	}
+}
+
 // count passes over the edges. tables is the number of nodes for which degrees are
 // counted, 0 for none.
 func (b *builder) count(e source.Edges, numNodes, tables int64) (*census, error) {

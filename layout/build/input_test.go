@@ -50,7 +50,7 @@ func TestRankedIDs(t *testing.T) {
 				o.NumNodes, o.Edges, o.IDs, o.Memory = 0, edgesOf(far, far2), IDsRank, 64<<20
 				path, rep := buildIn(t, o, tune)
 				s := readStore(t, path)
-				if err := s.compare(g, OrderDegree); err != nil {
+				if err := s.compare(g, OrderVisit); err != nil {
 					t.Error(err)
 				}
 				var want []int64
@@ -296,7 +296,16 @@ func TestOrderFallsBack(t *testing.T) {
 	t.Parallel()
 	n := int64(3_000_000)
 	o := Options{Edges: edgesOf([]int64{0, n - 1}, []int64{5, 6}), BlockSize: 4 << 10, Memory: 18 << 20}
-	for _, known := range []int64{0, n, -1} {
+	train := map[string]source.Rows{"train": rowsOf("train", layout.Int64, words([]int64{5}), 1)}
+	for i, known := range []int64{0, n, -1, n, -1, n, -1} {
+		want := OrderDegree
+		if i >= 3 {
+			want = []string{OrderBFS, OrderVisit}[(i-3)/2]
+			o.Order, o.Splits = want, train
+		}
+		if known >= 0 && i != 0 {
+			o.Edges = edgesOf([]int64{0, n - 1}, []int64{5, 6})
+		}
 		o.NumNodes = known
 		if known < 0 {
 			o.NumNodes, o.Edges = 0, uncounted{o.Edges, new(int)}
@@ -312,8 +321,8 @@ func TestOrderFallsBack(t *testing.T) {
 		whole(t, path)
 		enough := o
 		enough.Memory = need
-		if _, r := buildIn(t, enough, tuning{}); r.Order != OrderDegree {
-			t.Errorf("order %s with the memory that was asked for; notes %q", r.Order, r.Notes)
+		if _, r := buildIn(t, enough, tuning{}); r.Order != want {
+			t.Errorf("order %s, expected %s with the memory that was asked for; notes %q", r.Order, want, r.Notes)
 		}
 	}
 }

@@ -53,6 +53,9 @@ func (k *keptEdges) drop() {
 	}
 }
 
+// bytes is the memory in use.
+func (k *keptEdges) bytes() int64 { return k.mem.size() }
+
 func (k *keptEdges) Scan(ctx context.Context, f func(src, dst []int64) error) error {
 	if k.whole {
 		return k.replay(ctx, f)

@@ -68,6 +68,14 @@ func (l *ledger) region(consumer string, n int64) (*region, error) {
 	return r, nil
 }
 
+// size is what the region counts for in the ledger.
+func (r *region) size() int64 {
+	if r == nil {
+		return 0
+	}
+	return int64(len(r.mapped))
+}
+
 // close unmaps the region; a second call, or one on nil, does nothing.
 func (r *region) close() {
 	if r == nil || r.mapped == nil {
@@ -99,7 +107,9 @@ func (r *region) shrink(n int64) {
 }
 
 // word is an element of a table.
-type word interface{ ~uint32 | ~uint64 | ~int64 }
+type word interface {
+	~uint32 | ~uint64 | ~int64 | ~float32
+}
 
 // view shows the bytes of b, which are aligned to 8, as words.
 func view[T word](b []byte) []T {

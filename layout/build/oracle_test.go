@@ -102,6 +102,7 @@ func randomGraph(seed uint64, n int64, edges int, dim int) *graph {
 		g.y[i] = r.Int64N(5) - 1
 	}
 	for _, name := range []string{"train", "val"} {
+		g.splits[name] = []int64{}
 		for range n / 5 {
 			g.splits[name] = append(g.splits[name], r.Int64N(n))
 		}
@@ -115,8 +116,11 @@ func (g *graph) naiveOrder(name string) []int64 {
 	for i := range ids {
 		ids[i] = int64(i)
 	}
-	if name == OrderOriginal {
+	switch name {
+	case OrderOriginal:
 		return ids
+	case OrderBFS:
+		return g.naiveBFS()
 	}
 	degree := map[int64]int{}
 	sources := g.sources
@@ -206,7 +210,15 @@ func (o *opened) compare(g *graph, order string) error {
 	if m.NumNodes != g.n || m.NumEdges != int64(len(g.src)) || m.Settings.Order != order {
 		return fmt.Errorf("%d nodes, %d edges, order %q", m.NumNodes, m.NumEdges, m.Settings.Order)
 	}
-	original := g.naiveOrder(order)
+	var original []int64
+	if order == OrderVisit {
+		original = o.integers(layout.SectionOriginal)
+		if err := g.checkVisit(original); err != nil {
+			return err
+		}
+	} else {
+		original = g.naiveOrder(order)
+	}
 	internal := make([]int64, g.n)
 	for i, v := range original {
 		internal[v] = int64(i)

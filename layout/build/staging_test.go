@@ -85,7 +85,7 @@ func TestExistingPath(t *testing.T) {
 		}
 	}
 	refused(large.options(), "set overwrite")
-	if err := readStore(t, path).compare(small, OrderDegree); err != nil {
+	if err := readStore(t, path).compare(small, OrderVisit); err != nil {
 		t.Error(err)
 	}
 	o := large.options()
@@ -93,7 +93,7 @@ func TestExistingPath(t *testing.T) {
 	if _, err := Build(ctx, path, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := readStore(t, path).compare(large, OrderDegree); err != nil {
+	if err := readStore(t, path).compare(large, OrderVisit); err != nil {
 		t.Error(err)
 	}
 	onlyStore(t, path, "store")

@@ -53,7 +53,11 @@ def build(
     ``x``, ``y``     features and labels, one row a node; labels below 0 or NaN: unlabelled
     ``num_nodes``    default: rows of x, else the largest id + 1
     ``splits``       node ids or a bool mask by name
-    ``order``        node order inside the store; no influence on results
+    ``order``        node order inside the store; no influence on results. "original"; "degree":
+                     by out-degree; "bfs": breadth-first; "visit": by the probability of being
+                     reached from the split "train"; "auto": visit where there is that split,
+                     else degree. Where ``memory`` has no room for the tables of an order, of
+                     8 bytes a node (bfs, visit: 12), the report's notes say which was taken
     ``block_size``   bytes of a graph or feature block
     ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending;
                      "auto": "rank" for a text edge list without num_nodes, arrays and splits

@@ -36,7 +36,7 @@ def built(path, edges=EDGES, x=X, y=Y, **options):
         return content(store)
 
 
-@pytest.mark.parametrize("order", ["auto", "original", "degree"])
+@pytest.mark.parametrize("order", ["auto", "original", "degree", "bfs"])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64", ">i4", ">i8"])
 def test_edge_index_types(tmp_path, dtype, order):
     got = built(tmp_path / "s", EDGES.astype(dtype), order=order)

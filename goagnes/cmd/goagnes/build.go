@@ -85,7 +85,7 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 
 // storeFlags declares what shapes a store.
 func storeFlags(set *flag.FlagSet, order *string, blockSize *int64, overwrite *bool) {
-	set.StringVar(order, "order", "auto", "`name` of the node order: auto, original or degree")
+	set.StringVar(order, "order", "auto", "`name` of the node order: auto, original, degree, bfs or visit")
 	set.Var(sizeValue{blockSize}, "block-size", "`size` of a block, default 1MiB")
 	set.BoolVar(overwrite, "overwrite", false, "replace a store that is there")
 }
