@@ -80,7 +80,7 @@ def test_edits_of_the_edge_list(tmp_path):
         num_edges = store.num_edges
         del loader
     np.testing.assert_array_equal(batch.n_id[batch.edge_index], everything[:, batch.e_id])
-    unique, first = np.unique(everything, axis=1, return_index=True)
+    _unique, first = np.unique(everything, axis=1, return_index=True)
     assert sorted(batch.e_id) == sorted(first)
     assert num_edges == len(first) == report["num_edges"]
     assert report["edges_listed"] == 8
