@@ -114,7 +114,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates}
 	options := build.Options{
 		Edges: d.Edges, Arrays: maps.Clone(d.Arrays), Splits: maps.Clone(d.Splits), NumNodes: max(d.NumNodes, 0),
-		IDs: o.IDs, RankIDs: d.RankIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
+		IDs: o.IDs, RankIDs: d.RankIDs, NodeIDs: d.NodeIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
 		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory,
 		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Overwrite: o.Overwrite, Notes: d.Notes,
 		Threads: o.NumThreads, Progress: o.Progress,
@@ -139,6 +139,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 	}
 	if e := o.EdgeIndex; e.given() {
 		record.Inputs["edge_index"] = e.String()
+		options.NodeIDs = nil
 		if e.Memory != nil {
 			options.Edges, err = source.EdgesFromMemory(*e.Memory)
 		} else {

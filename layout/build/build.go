@@ -115,6 +115,9 @@ type Options struct {
 	// NumNodes, Arrays or Splits show that they are dense: ranking would move rows to
 	// other nodes wherever one is isolated.
 	RankIDs bool
+	// NodeIDs lists the ids of all nodes, each once; nil = the edges show them. Ids
+	// are ranked then, whatever IDs and RankIDs say but for IDsDense, which is refused.
+	NodeIDs source.IDs
 	// Undirected adds the reverse of every edge but self-loops; see "Edits of the edge
 	// list" in the package comment, as for the next two.
 	Undirected bool
@@ -208,6 +211,7 @@ func (t tuning) partsLimit(n int64) int64 {
 // builder is the state of one build. Its methods run on one goroutine unless they
 // say otherwise.
 type builder struct {
+	listed  int64 // ids of Options.NodeIDs
 	ctx     context.Context
 	o       Options
 	tune    tuning
@@ -326,6 +330,9 @@ func (o *Options) complete() error {
 	if !slices.Contains([]string{IDsAuto, IDsDense, IDsRank}, o.IDs) {
 		return usage("ids=%q: it is one of %q, %q, %q", o.IDs, IDsAuto, IDsDense, IDsRank)
 	}
+	if o.NodeIDs != nil && o.IDs == IDsDense {
+		return usage("ids=%q with the list of ids in %s; such ids are ranked, and dense ones keep their values then", o.IDs, o.NodeIDs.Name())
+	}
 	if o.Order == "" {
 		o.Order = OrderAuto
 	}
@@ -413,7 +420,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 	}
 	settings := layout.Settings{BlockSize: b.o.BlockSize, IDs: IDsDense}
 	var ranks *ranker
-	if b.o.IDs == IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs && known < 0 && len(b.o.Splits) == 0 {
+	if b.o.NodeIDs != nil || b.o.IDs == IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs && known < 0 && len(b.o.Splits) == 0 {
 		settings.IDs = IDsRank
 		timed := b.stopwatch("rank ids")
 		var err error
@@ -427,7 +434,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 		if known < 0 {
 			known = ranks.distinct
 		}
-		edges = &rankedEdges{edges, ranks}
+		edges = &rankedEdges{edges, ranks, b.o.NodeIDs, b.o.Edges}
 		timed()
 	}
 

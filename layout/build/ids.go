@@ -71,11 +71,26 @@ func (b *builder) rankIDs(e source.Edges) (*ranker, error) {
 	if errors.Is(err, errSparse) {
 		r, err = b.rankSorted(e)
 	}
+	if list := b.o.NodeIDs; err == nil && list != nil && b.listed != r.distinct {
+		err = faultf(list.Name(), -1, "%d lines for %d distinct ids; list each node once", b.listed, r.distinct)
+		r.close()
+		return nil, err
+	}
 	return r, err
 }
 
-// scanIDs passes the ids of both ends of all edges to f.
+// scanIDs passes the ids of both ends of all edges to f, or those of a list.
 func (b *builder) scanIDs(e source.Edges, f func(ids []int64) error) error {
+	if b.o.NodeIDs != nil {
+		b.listed = 0
+		return b.o.NodeIDs.Scan(b.ctx, func(ids []int64) error {
+			b.listed += int64(len(ids))
+			if err := f(ids); err != nil {
+				return err
+			}
+			return b.ctx.Err()
+		})
+	}
 	done := int64(0)
 	progress := b.edgeProgress("rank ids", e)
 	return e.Scan(b.ctx, func(src, dst []int64) error {
@@ -312,6 +327,8 @@ func (b *builder) loadRanks(distinct int64) (*ranker, error) {
 type rankedEdges struct {
 	source.Edges
 	ranks *ranker
+	list  source.IDs   // where the ids come from, if not from the edges
+	input source.Edges // the edges as they were given, which may know their lines
 }
 
 func (r *rankedEdges) Scan(ctx context.Context, f func(src, dst []int64) error) error {
@@ -322,6 +339,9 @@ func (r *rankedEdges) Scan(ctx context.Context, f func(src, dst []int64) error) 
 			buf[side] = slices.Grow(buf[side][:0], len(ids))[:len(ids)]
 			for i, v := range ids {
 				rank, ok := r.ranks.rank(uint64(v))
+				if !ok && r.list != nil {
+					return r.unlisted(ctx, done+int64(i), v)
+				}
 				if !ok {
 					return faultf(r.Name(), done+int64(i), "the input changed between two readings; build again when nothing writes to it")
 				}
@@ -331,4 +351,14 @@ func (r *rankedEdges) Scan(ctx context.Context, f func(src, dst []int64) error) 
 		done += int64(len(src))
 		return f(buf[0], buf[1])
 	})
+}
+
+// unlisted is the fault of an edge that names a node which the list lacks.
+func (r *rankedEdges) unlisted(ctx context.Context, edge, id int64) error {
+	if lines, ok := r.input.(source.Lines); ok {
+		if line := lines.LineOf(ctx, edge); line > 0 {
+			return &source.Error{File: r.Name(), Line: line, Index: -1, Msg: fmt.Sprintf("id %d is not in %s, which lists the nodes", id, r.list.Name())}
+		}
+	}
+	return faultf(r.Name(), edge, "id %d is not in %s, which lists the nodes", id, r.list.Name())
 }

@@ -134,17 +134,6 @@ func TestSNAPCorpora(t *testing.T) {
 	}
 }
 
-func TestWeightedCorpus(t *testing.T) {
-	d := openCorpus(t, "weighted/p2p-31.e.gz")
-	e := allEdges(t, d.Edges)
-	if len(e) != 147892 || distinct(e) != 62586 {
-		t.Errorf("%d nodes and %d edges", distinct(e), len(e))
-	}
-	if len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "columns after the second") {
-		t.Errorf("notes %q", d.Notes)
-	}
-}
-
 func TestArchiveCorpora(t *testing.T) {
 	for _, c := range []struct {
 		name                      string

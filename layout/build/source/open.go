@@ -31,16 +31,18 @@ type format struct {
 
 func formats() []format {
 	return []format{
+		{"csv", openCSV},
 		{"mtx", openMatrixMarket},
 		{"npy", openNPY},
 		{"npz", openNPZ},
 		{"planetoid", openPlanetoid},
 		{"snap", openSNAP},
+		{"ve", openPair},
 	}
 }
 
 // known lists formats that are recognised by name and not read.
-var known = []string{"csv", "dgl", "igb", "mag240m", "ogb", "parquet", "pyg", "scipy"}
+var known = []string{"dgl", "igb", "mag240m", "ogb", "parquet", "pyg", "scipy"}
 
 // Formats lists the names that Open reads, besides "auto".
 func Formats() []string {
@@ -55,6 +57,9 @@ func Formats() []string {
 // what Detect says:
 //
 //   - "snap": a text edge list;
+//   - "csv": a table of edges, with a header or without;
+//   - "ve": a pair of files NAME.v and NAME.e, named by either, by NAME, or by a
+//     directory with no other pair;
 //   - "mtx": a square Matrix Market file;
 //   - "npy": an edge_index.npy, or a directory with edge_index.npy and, where
 //     there are any, x.npy, y.npy, num_nodes.npy and split_NAME.npy;
@@ -93,17 +98,13 @@ func Detect(path string) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) && exists(path+".graph") {
 			return "planetoid", nil
 		}
+		if errors.Is(err, fs.ErrNotExist) && isPair(path) {
+			return "ve", nil
+		}
 		return "", causeError(path, "cannot be opened", err)
 	}
 	if st.IsDir() {
-		if exists(filepath.Join(path, "edge_index.npy")) {
-			return "npy", nil
-		}
-		found, err := filepath.Glob(filepath.Join(globQuote(path), "ind.*.graph"))
-		if err == nil && len(found) > 0 {
-			return "planetoid", nil
-		}
-		return "", inputError(path, "a directory with neither edge_index.npy nor ind.NAME.graph; name a file, or the format")
+		return detectDirectory(path)
 	}
 	if _, _, ok := planetoidName(path); ok {
 		return "planetoid", nil
@@ -119,7 +120,7 @@ func Detect(path string) (string, error) {
 		return "", err
 	}
 	defer r.Close()
-	head, err := bufio.NewReader(r).Peek(512)
+	head, err := bufio.NewReader(r).Peek(4096)
 	if err != nil && err != io.EOF {
 		return "", causeError(path, "cannot be read", err)
 	}
@@ -151,7 +152,35 @@ func Detect(path string) (string, error) {
 	if base := strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst"); strings.HasSuffix(base, ".mtx") {
 		return "", inputError(path, "called .mtx, without the first line %%%%MatrixMarket; name the format, mtx or snap")
 	}
+	if isPair(path) {
+		return "ve", nil
+	}
+	if looksLikeCSV(head) {
+		return "csv", nil
+	}
 	return "snap", nil
+}
+
+// detectDirectory names the one format whose files a directory holds.
+func detectDirectory(path string) (string, error) {
+	var found []string
+	if exists(filepath.Join(path, "edge_index.npy")) {
+		found = append(found, "npy")
+	}
+	if graphs, err := filepath.Glob(filepath.Join(globQuote(path), "ind.*.graph")); err == nil && len(graphs) > 0 {
+		found = append(found, "planetoid")
+	}
+	_, _, err := pairFiles(path)
+	if err == nil {
+		found = append(found, "ve")
+	}
+	switch len(found) {
+	case 0:
+		return "", inputError(path, "a directory with neither edge_index.npy nor ind.NAME.graph nor one pair NAME.v and NAME.e; name a file, or the format")
+	case 1:
+		return found[0], nil
+	}
+	return "", inputError(path, "a directory that may be %s; name the format", strings.Join(found, " or "))
 }
 
 // globQuote escapes what Glob would take for a pattern.
@@ -252,7 +281,7 @@ func openNPY(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 // edgeFormats are formats of edges alone.
-var edgeFormats = []string{"mtx"}
+var edgeFormats = []string{"csv", "mtx"}
 
 // EdgesFromFile opens a file that holds edges alone: text, .npy, or an .npz
 // archive with a member edge_index. RankIDs says what ids="auto" means for it.
@@ -262,7 +291,7 @@ func EdgesFromFile(path string, o Options) (e Edges, rankIDs bool, err error) {
 		return nil, false, err
 	}
 	switch format {
-	case "snap":
+	case "snap", "ve":
 		d, err := openSNAP(context.Background(), path, o)
 		if err != nil {
 			return nil, false, err

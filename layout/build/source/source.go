@@ -68,6 +68,23 @@ type Edges interface {
 	Name() string
 }
 
+// Lines are edges that come from lines of text.
+type Lines interface {
+	Edges
+	// LineOf returns the line, from 1, that an edge (from 0) came from, for
+	// messages; 0 where it cannot be found. It reads the file up to there.
+	LineOf(ctx context.Context, edge int64) int64
+}
+
+// IDs is a list of node ids.
+type IDs interface {
+	// Scan calls f with all ids, at most ChunkEdges a call. The rules are those of
+	// Edges.Scan.
+	Scan(ctx context.Context, f func(ids []int64) error) error
+	// Name is the file the ids come from, for messages.
+	Name() string
+}
+
 // Rows is an array of equal rows, one a node (or one an id of a split).
 type Rows interface {
 	// Len is the number of rows.
@@ -97,6 +114,9 @@ type Dataset struct {
 	// RankIDs says that ids="auto" means ranking the distinct ids here: the ids
 	// of the source may be sparse.
 	RankIDs bool
+	// NodeIDs lists the ids of all nodes, each once, where the source has such a
+	// list: they are ranked, and every edge is between two of them. Else nil.
+	NodeIDs IDs
 	// Arrays holds the node arrays by name: "x" the features, "y" the labels
 	// (int64, -1 for a node without one), others as named by the source.
 	Arrays map[string]Rows

@@ -141,7 +141,7 @@ func TestTextRefuses(t *testing.T) {
 }
 
 func TestTextFirstFaultAtOpen(t *testing.T) {
-	_, err := Open(context.Background(), write(t, "g.csv", []byte("from,to\n0,1\n")), "auto", Options{})
+	_, err := Open(context.Background(), write(t, "g.txt", []byte("from to\n0 1\n")), "auto", Options{})
 	var e *Error
 	if !errors.As(err, &e) || e.Line != 1 {
 		t.Errorf("got %v", err)
