@@ -33,6 +33,7 @@ from goagnes._errors import (
     UsageError,
 )
 from goagnes._loader import NeighborLoader
+from goagnes._nodes import NodeArray
 from goagnes._store import Store, open, verify
 from goagnes._train import export, train
 
@@ -48,6 +49,7 @@ __all__ = [
     "InputError",
     "InternalError",
     "NeighborLoader",
+    "NodeArray",
     "Store",
     "StoreError",
     "UnsupportedError",

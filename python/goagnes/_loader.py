@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from goagnes import _inputs, _native, _outputs, _tasks
+from goagnes import _html, _inputs, _native, _outputs, _tasks
 from goagnes._arguments import count, flag, only
 from goagnes._errors import ClosedError, UnsupportedError, UsageError
 from goagnes._sizes import parse_size
@@ -212,6 +212,17 @@ class NeighborLoader:
             f"<goagnes.NeighborLoader {len(self)} minibatches, num_neighbors={self.num_neighbors}, "
             f"batch_size={self.batch_size}, seed={self.seed}, output={self._output!r}{state}>"
         )
+
+    def _repr_html_(self) -> str:
+        rows: list[tuple[str, object]] = [
+            ("minibatches", f"{len(self):,} of {self.batch_size:,} seeds"),
+            ("num_neighbors", self.num_neighbors),
+            ("seed", self.seed),
+            ("output", self.output),
+            ("hyperbatch_size", self._settings.get("hyperbatch_size", "")),
+            ("store", self._store.path),
+        ]
+        return _html.table(f"goagnes.NeighborLoader{' (closed)' if self.closed else ''}", rows)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Showing how far a task is: a bar on a terminal, lines elsewhere."""
+"""Showing how far a task is, on Python's sys.stderr: a bar on a terminal or in a notebook, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -80,14 +80,19 @@ class _Silence:
         pass
 
 
+def _notebook(stream: TextIO) -> bool:
+    """Whether what is written shows below a notebook's cell, where a carriage return redraws the line."""
+    return type(stream).__module__.partition(".")[0] == "ipykernel"
+
+
 Display = _Bar | _Lines | _Function | _Silence
 
 
 def display(progress: ProgressArgument) -> Display:
     """What shows progress.
 
-    None: a bar where standard error is a terminal, else nothing. True: a bar on a
-    terminal, lines elsewhere. False: nothing. A function is called with
+    None: a bar where standard error (``sys.stderr``) is a terminal or a notebook's, else
+    nothing. True: a bar there, lines elsewhere. False: nothing. A function is called with
     ``(stage, done, total)``; total is 0 where it is not known.
     """
     if callable(progress):
@@ -95,7 +100,7 @@ def display(progress: ProgressArgument) -> Display:
     if progress is not None and not isinstance(progress, bool):
         raise TypeError(f"progress={progress!r}; it must be None, True, False or a function of (stage, done, total)")
     stream = sys.stderr
-    terminal = stream is not None and stream.isatty()
+    terminal = stream is not None and (stream.isatty() or _notebook(stream))
     if progress is False or stream is None or (progress is None and not terminal):
         return _Silence()
     return _Bar(stream) if terminal else _Lines(stream)

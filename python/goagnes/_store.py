@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 import weakref
 from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn
 
-from goagnes import _native, _tasks
-from goagnes._arrays import path_text
-from goagnes._errors import ClosedError, UsageError
+import numpy as np
+
+from goagnes import _html, _native, _nodes, _pyg, _tasks
+from goagnes._arrays import ArrayLike, path_text
+from goagnes._errors import ClosedError, InputError, UsageError
+from goagnes._inputs import resolve_nodes
+from goagnes._nodes import NodeArray
 from goagnes._progress import ProgressArgument
 from goagnes._sizes import parse_size
 
@@ -66,6 +71,11 @@ class Store:
         return self._path
 
     @property
+    def memory(self) -> int:
+        """The memory budget, in bytes."""
+        return int(self._info["memory"])
+
+    @property
     def num_nodes(self) -> int:
         """The number of nodes, isolated ones included."""
         return int(self._info["num_nodes"])
@@ -87,8 +97,110 @@ class Store:
 
     @property
     def splits(self) -> Mapping[str, int]:
-        """The splits by name, each with its number of nodes."""
+        """The splits by name, each with its number of nodes: those of the store, and those of :meth:`set_split`."""
         return MappingProxyType(dict(self._info.get("splits") or {}))
+
+    @property
+    def arrays(self) -> Mapping[str, NodeArray]:
+        """The arrays of nodes by name, ``x`` and ``y`` among them, left on disk until they are indexed."""
+        described = self._info.get("node_arrays") or {}
+        return MappingProxyType(
+            {
+                name: NodeArray(self, name, array["dtype"], tuple(array["row_shape"] or ()))
+                for name, array in described.items()
+            }
+        )
+
+    @property
+    def x(self) -> NodeArray | None:
+        """The features, (num_nodes, …) in the store's element type; None without. ``x[ids]`` reads rows."""
+        return self.arrays.get("x")
+
+    @property
+    def y(self) -> NodeArray | None:
+        """The labels, (num_nodes,) of an integer type, negative for none; None without. ``y[ids]`` reads them."""
+        return self.arrays.get("y")
+
+    @property
+    def train_mask(self) -> np.ndarray[Any, Any] | None:
+        """(num_nodes,) bool: whether a node is in the split "train"; None where there is none. Read at each use."""
+        return _nodes.split_mask(self, "train")
+
+    @property
+    def val_mask(self) -> np.ndarray[Any, Any] | None:
+        """As :attr:`train_mask`, of the split "val"."""
+        return _nodes.split_mask(self, "val")
+
+    @property
+    def test_mask(self) -> np.ndarray[Any, Any] | None:
+        """As :attr:`train_mask`, of the split "test"."""
+        return _nodes.split_mask(self, "test")
+
+    def split(self, name: str) -> np.ndarray[Any, Any]:
+        """The nodes of a split, in its order, int64. Raises InputError where there is no such split."""
+        if name not in self.splits:
+            known = ", ".join(sorted(self.splits)) or "none"
+            raise InputError(f"{name!r} names no split of the store; it has: {known}")
+        return _nodes.split_nodes(self, name)
+
+    def set_split(self, name: str, nodes: ArrayLike) -> None:
+        """Gives the open store a split, or another one in its place.
+
+        ``nodes`` are node ids in an order of your own, or a bool mask of length
+        num_nodes (ascending ids). The split belongs to this open store: nothing is
+        written to disk, and the next :func:`open` does not have it. Loaders made from now
+        on (``input_nodes=name``) and :func:`train` see it; loaders made before keep what
+        they had. It takes 8 bytes a node of it from the store's memory.
+
+        Raises InputError for an id that is no node, by value and position. Warns of ids
+        given twice (they are seeds twice) and of nodes that are in other splits too.
+        """
+        if not isinstance(name, str):
+            raise UsageError(f"name={name!r}; it must be a text")
+        given, keep = resolve_nodes("nodes", nodes, self.num_nodes)
+        report = _tasks.run("set_split", {"store": self.handle, "name": name, **given}, keep=keep)
+        self._info["splits"] = {**self.splits, name: report["nodes"]}
+        if report["repeated"]:
+            warnings.warn(f"{report['repeated']:,} entries of split {name!r} repeat a node", stacklevel=2)
+        for other, shared in sorted((report["overlaps"] or {}).items()):
+            warnings.warn(f"{shared:,} nodes of split {name!r} are in split {other!r} too", stacklevel=2)
+
+    def neighbors(self, v: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The in-edges of node ``v``: the ids of their sources, and the edge ids.
+
+        Both are int64, in import order: ``edge_index[:, edge_ids]`` are the imported
+        edges, all with target ``v``. Raises UsageError for what is no node id, BudgetError
+        where the result is larger than the store's memory.
+        """
+        return _nodes.neighbors(self, v)
+
+    def original_ids(self, ids: ArrayLike) -> Any:
+        """The ids that the imported data gave to nodes: int64, one for each of ``ids``, or one int for one.
+
+        Where ids were dense already, those are the nodes' own. Raises UsageError for an id
+        that is no node.
+        """
+        return _nodes.map_ids(self, "original_ids", ids)
+
+    def dense_ids(self, ids: ArrayLike) -> Any:
+        """The nodes that the imported data named by ``ids``; the inverse of :meth:`original_ids`.
+
+        Raises UsageError (a ValueError) naming the first id that the data did not have,
+        and its position.
+        """
+        return _nodes.map_ids(self, "dense_ids", ids)
+
+    def to_pyg(self, *, limit: int | str | None = None, progress: ProgressArgument = None) -> Any:
+        """The whole store as a ``torch_geometric.data.Data`` in memory.
+
+        It has ``edge_index`` (2, num_edges) int64 in import order, so that edge i is
+        imported edge i, every array of nodes (``x``, ``y``, …), ``num_nodes``, and
+        ``train_mask``, ``val_mask`` and ``test_mask`` where there are these splits.
+
+        ``limit`` is the most bytes that it may take (default: the store's memory): a larger
+        one is refused with BudgetError and the number. Needs ``goagnes[pyg]``.
+        """
+        return _pyg.to_pyg(self, limit, progress)
 
     def info(self) -> dict[str, Any]:
         """Everything the store says about itself: counts, element types, order, block size, build id, bytes."""
@@ -128,6 +240,22 @@ class Store:
             f"<goagnes.Store {self._path!r}: {self.num_nodes:,} nodes, {self.num_edges:,} edges, "
             f"{self.num_features} features, {self.num_classes} classes{state}>"
         )
+
+    def _repr_html_(self) -> str:
+        info = self._info
+        features = f"{self.num_features:,} {info.get('feature_dtype')}" if self.num_features else "none"
+        splits = ", ".join(f"{name} {n:,}" for name, n in sorted(self.splits.items()))
+        rows: list[tuple[str, object]] = [
+            ("nodes", f"{self.num_nodes:,}"),
+            ("edges", f"{self.num_edges:,}"),
+            ("features", features),
+            ("classes", f"{self.num_classes:,}" if self.num_classes else "none"),
+            ("splits", splits or "none"),
+            ("order", info.get("order", "")),
+            ("bytes on disk", _html.size(int(info.get("bytes", 0)))),
+            ("memory budget", _html.size(int(info.get("memory", 0)))),
+        ]
+        return _html.table(f"goagnes.Store {self._path}{' (closed)' if self.closed else ''}", rows)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a goagnes Store cannot be pickled; open it again with goagnes.open(store.path)")

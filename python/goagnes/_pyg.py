@@ -1,0 +1,46 @@
+"""A whole store as one torch_geometric Data."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from goagnes import _nodes
+from goagnes._errors import BudgetError, UnsupportedError
+from goagnes._progress import ProgressArgument
+from goagnes._sizes import parse_size
+
+if TYPE_CHECKING:
+    from goagnes._store import Store
+
+
+def to_pyg(store: Store, limit: int | str | None, progress: ProgressArgument) -> Any:
+    """See Store.to_pyg."""
+    for module in ("torch", "torch_geometric"):
+        if importlib.util.find_spec(module) is None:
+            raise UnsupportedError(f'to_pyg needs {module}: pip install "goagnes[pyg]"')
+    arrays = store.arrays
+    masks = [name for name in ("train", "val", "test") if name in store.splits]
+    needed = 16 * store.num_edges + sum(array.nbytes for array in arrays.values()) + len(masks) * store.num_nodes
+    most = store.memory if limit is None else parse_size("limit", limit)
+    if needed > most:
+        raise BudgetError(
+            f"to_pyg needs {needed:,} bytes, {most:,} are allowed: pass limit={needed} where the machine has the memory"
+        )
+    import torch
+    from torch_geometric.data import Data
+
+    edges = np.empty((2, store.num_edges), np.int64)
+    if store.num_edges:
+        sources, targets = _nodes.address(edges[0]), _nodes.address(edges[1])
+        _nodes.read(store, "edges", edges, progress=progress, out=sources, edges=targets)
+    data = Data(edge_index=torch.from_numpy(edges))
+    data.num_nodes = store.num_nodes
+    for name, array in arrays.items():
+        rows = array.whole()
+        data[name] = torch.from_numpy(rows) if isinstance(rows, np.ndarray) else rows
+    for name in masks:
+        data[f"{name}_mask"] = torch.from_numpy(_nodes.split_mask(store, name))
+    return data
