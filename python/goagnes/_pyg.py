@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goagnes import _nodes
+from goagnes import _nodes, _tasks
 from goagnes._errors import BudgetError, UnsupportedError
 from goagnes._progress import ProgressArgument
 from goagnes._sizes import parse_size
@@ -35,7 +35,8 @@ def to_pyg(store: Store, limit: int | str | None, progress: ProgressArgument) ->
     edges = np.empty((2, store.num_edges), np.int64)
     if store.num_edges:
         sources, targets = _nodes.address(edges[0]), _nodes.address(edges[1])
-        _nodes.read(store, "edges", edges, progress=progress, out=sources, edges=targets)
+        request = {"store": store.handle, "out": sources, "edges": targets}
+        _tasks.run("edges", request, progress=progress, keep=edges)
     data = Data(edge_index=torch.from_numpy(edges))
     data.num_nodes = store.num_nodes
     for name, array in arrays.items():

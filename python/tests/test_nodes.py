@@ -259,7 +259,7 @@ def test_training_sees_a_split(tmp_path):
         report = ga.train(
             store, model="sage", layers=2, epochs=1, num_neighbors=[3, 3], eval_neighbors=[3, 3], progress=False
         )
-        assert report["nodes"]["test"] == 50
+        assert report["counts"]["test"] == 50
 
 
 def test_html(store):

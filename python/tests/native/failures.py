@@ -62,7 +62,7 @@ def check_text_that_is_not_utf8() -> None:
 def check_wrong_types() -> None:
     """Every bound function with every kind of wrong argument: an exception, and the library still works."""
     counts = {
-        "Version": 0, "OpenHandles": 0, "Start": 2, "Poll": 2, "Cancel": 1, "Abandon": 1, "StoreInfo": 1,
+        "Version": 0, "OpenHandles": 0, "Start": 2, "Poll": 2, "Cancel": 1, "Abandon": 1, "Drain": 1, "StoreInfo": 1,
         "CloseStore": 1, "BeginEpoch": 1, "LeaveEpoch": 2, "SetEpoch": 2, "DescribeLoader": 2, "CloseLoader": 1,
     }  # fmt: skip
     bound = {name.removeprefix("bind_") for name in dir(_native._control) if name.startswith("bind_")}

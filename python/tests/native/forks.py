@@ -49,7 +49,7 @@ def check_every_entry() -> None:
     epoch = loader.begin()
     arguments = {
         "Version": (), "OpenHandles": (), "Start": ("echo", "{}"), "Poll": (1, 10), "Cancel": (1,), "Abandon": (1,),
-        "StoreInfo": (loader.store,), "CloseStore": (loader.store,), "BeginEpoch": (loader.handle,),
+        "Drain": (1,), "StoreInfo": (loader.store,), "CloseStore": (loader.store,), "BeginEpoch": (loader.handle,),
         "LeaveEpoch": (loader.handle, epoch), "SetEpoch": (loader.handle, 1),
         "DescribeLoader": (loader.handle, "stats"), "CloseLoader": (loader.handle,),
     }  # fmt: skip
