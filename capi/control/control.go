@@ -9,8 +9,11 @@
 // Invariants:
 //   - No panic leaves an exported function: it becomes an error of class
 //     "internal". (A panic on a goroutine of the engine still ends the process.)
-//   - No exported function blocks for longer than the timeout it was given,
-//     except Close of a loader or store, which waits for the engine to stop.
+//   - No exported function blocks for longer than the timeout it was given (Abandon
+//     for longer than a tenth of a second), except Close of a loader or store, which
+//     waits for the engine to stop.
+//   - A task that nobody waits for any more is cancelled, not cut off: Drain waits
+//     for what it has to tidy up.
 //   - A handle is never reused, and names one kind of object; a stale or foreign
 //     one is an error that says which.
 //   - A wait that is given up loses no minibatch.
