@@ -217,12 +217,21 @@ func (l *Loader) SetEpoch(epoch uint32) {
 // Start begins the next epoch: 0 at the first call, unless SetEpoch said
 // otherwise. An epoch still under way is given up.
 func (l *Loader) Start(ctx context.Context) error {
+	return l.StartRange(ctx, 0, l.engine.Minibatches())
+}
+
+// StartRange is Start for the minibatches [first, end) of the epoch alone. They
+// are those that Start gives; the ones before are not prepared.
+func (l *Loader) StartRange(ctx context.Context, first, end int64) error {
+	if first < 0 || end < first || end > l.engine.Minibatches() {
+		return argumentf("range", "minibatches %d to %d of %d", first, end, l.engine.Minibatches())
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return ErrClosed
 	}
-	l.run = l.engine.Start(ctx, l.epoch)
+	l.run = l.engine.StartRange(ctx, l.epoch, first, end)
 	l.epoch++
 	l.starts++
 	return nil

@@ -10,6 +10,9 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // CRC returns the CRC32C of b.
 func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
+// AppendCRC returns the CRC32C of what had crc, followed by b.
+func AppendCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
+
 // BuildID identifies the contents of a store: the first 16 bytes of a SHA-256
 // over the settings that shape it and over the plain checksums of all its
 // pages. Two builds of the same input with the same settings have the same id;

@@ -19,6 +19,21 @@ type Array struct {
 // Bytes returns the array's memory.
 func (a *Array) Bytes() []byte { return a.data }
 
+// NewArray returns an array over memory that is not a batch's, of shape's size.
+func NewArray(name string, d layout.DType, shape []int64, data []byte) Array {
+	return Array{name, d, shape, unsafe.Pointer(unsafe.SliceData(data)), data}
+}
+
+// Arrays returns the arrays of every batch as one without nodes and edges would
+// have them: names, element types and the extents that do not change.
+func (e *Engine) Arrays() []Array {
+	var list []Array
+	for _, a := range e.specs(&record{}) {
+		list = append(list, NewArray(a.name, a.dtype, a.shape, nil))
+	}
+	return list
+}
+
 // Batch is one minibatch as it is handed out: all arrays lie in one slab.
 type Batch struct {
 	Index           int64 // of the epoch

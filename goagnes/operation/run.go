@@ -23,6 +23,15 @@ type Run struct {
 // Start begins an epoch; an epoch that still runs is closed first. A goroutine
 // prepares minibatches ahead of Next, as many as the memory for batches holds.
 func (e *Engine) Start(ctx context.Context, epoch uint32) *Run {
+	return e.StartRange(ctx, epoch, 0, e.Minibatches())
+}
+
+// StartRange is Start for the minibatches [first, end) of an epoch alone: those
+// before first are not prepared, and nothing beyond end is.
+func (e *Engine) StartRange(ctx context.Context, epoch uint32, first, end int64) *Run {
+	if first < 0 || end > e.Minibatches() {
+		panic("operation: StartRange beyond the epoch")
+	}
 	e.mu.Lock()
 	before := e.running
 	e.mu.Unlock()
@@ -39,23 +48,22 @@ func (e *Engine) Start(ctx context.Context, epoch uint32) *Run {
 		defer close(r.done)
 		defer e.meter.end()
 		defer caught(&r.err)
-		r.err = e.epoch(ctx, epoch, r)
+		r.err = e.epoch(ctx, epoch, first, end, r)
 		e.trimSlabs()
 	}()
 	return r
 }
 
 // epoch runs Algorithm 1: hyperbatch by hyperbatch, sample, gather, hand out.
-func (e *Engine) epoch(ctx context.Context, epoch uint32, r *Run) error {
-	total := e.Minibatches()
+func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Run) error {
 	bound, err := e.newBound()
 	if err != nil {
 		return err
 	}
 	defer bound.mem.release()
 	defer func() { e.meter.bound.Store(bound.bytes()) }()
-	for first := int64(0); first < total; first += int64(e.Hyperbatch) {
-		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(e.Hyperbatch), total-first)), bound: bound}
+	for first := from; first < end; first += int64(e.Hyperbatch) {
+		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(e.Hyperbatch), end-first)), bound: bound}
 		if err := e.one(ctx, h, r); err != nil {
 			return err
 		}

@@ -216,6 +216,18 @@ func ParseDescr(s string) (d layout.DType, bigEndian bool, err error) {
 // and returns the number of bytes written, a multiple of 64. It writes version 1,
 // or 2 where the header is too long for that.
 func WriteHeader(w io.Writer, d layout.DType, shape []int64) (int64, error) {
+	return writeHeader(w, d, shape, 0)
+}
+
+// WriteGrowingHeader is WriteHeader for an array whose first axis is not yet
+// known: the number of bytes is the same for every extent of it, so that the
+// header can be written again over itself.
+func WriteGrowingHeader(w io.Writer, d layout.DType, shape []int64) (int64, error) {
+	const digits = 19 // of the largest int64
+	return writeHeader(w, d, shape, digits-len(strconv.FormatInt(shape[0], 10)))
+}
+
+func writeHeader(w io.Writer, d layout.DType, shape []int64, spare int) (int64, error) {
 	text, ok := descr[d]
 	if !ok {
 		panic("npy: WriteHeader of " + d.String())
@@ -238,6 +250,7 @@ func WriteHeader(w io.Writer, d layout.DType, shape []int64) (int64, error) {
 		b.WriteByte(',')
 	}
 	b.WriteString("), }")
+	b.WriteString(strings.Repeat(" ", spare))
 	start := 10
 	head := []byte(magic + "\x01\x00\x00\x00")
 	padded := (start + b.Len() + 1 + alignment - 1) / alignment * alignment

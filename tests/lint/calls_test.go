@@ -20,7 +20,7 @@ type ban struct {
 
 var bans = []ban{
 	{"os", []string{"Open", "OpenFile", "Create", "ReadFile", "WriteFile"},
-		[]string{"goagnes/storage", "goagnes/memory", "layout/build", "layout/npy", "goagnes/train", "goagnes/nn", "goagnes/cmd", "tests"}, false,
+		[]string{"goagnes/storage", "goagnes/memory", "layout/build", "layout/npy", "goagnes/train", "goagnes/nn", "goagnes/export", "goagnes/cmd", "tests"}, false,
 		"store files are opened by goagnes/storage (direct, checksummed, counted); raw inputs by layout/build/source"},
 	{"io/ioutil", nil, nil, true, "package io and os"},
 	{"math/rand", nil, nil, true, "draws are a pure function of the seed: the Philox stream (docs/sampling.md); tests use math/rand/v2 with a fixed seed"},

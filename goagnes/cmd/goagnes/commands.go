@@ -16,6 +16,7 @@ var commands = []command{
 	verifyCommand,
 	trainCommand,
 	predictCommand,
+	exportCommand,
 	benchCommand,
 	reportCommand,
 }
