@@ -76,6 +76,8 @@ func TestBudget(t *testing.T) {
 		{"two hops", small, goagnes.LoaderOptions{NumNeighbors: []int{5, 3}, InputNodes: train, BatchSize: 40, HyperbatchSize: 6}},
 		{"two hops, larger blocks", large, goagnes.LoaderOptions{NumNeighbors: []int{5, 3}, InputNodes: train, BatchSize: 40}},
 		{"one minibatch at a time", large, goagnes.LoaderOptions{NumNeighbors: []int{4, 4}, InputNodes: train, BatchSize: 100, Mode: "agnes-no"}},
+		{"as published", large, goagnes.LoaderOptions{NumNeighbors: []int{5, 3}, InputNodes: train, BatchSize: 40, HyperbatchSize: 6, Mode: "agnes-paper"}},
+		{"as published, buffers given", small, goagnes.LoaderOptions{NumNeighbors: []int{5, 3}, InputNodes: train, BatchSize: 40, HyperbatchSize: 6, Mode: "agnes-paper", GraphBuffer: 64 << 10, FeatureBuffer: 64 << 10}},
 		{"all neighbours, no rows", small, goagnes.LoaderOptions{NumNeighbors: []int{-1, -1}, InputNodes: train, BatchSize: 20, NoFeatures: true, Compact: true, NoEdgeIDs: true}},
 	} {
 		if testing.Short() && c.path == large {

@@ -262,11 +262,12 @@ func TestEquality(t *testing.T) {
 	g := hubGraph(r)
 	dir := t.TempDir()
 	type settings struct {
-		path       string
-		memory     int64
-		hyperbatch int
-		threads    int
-		mode       string
+		path           string
+		memory         int64
+		hyperbatch     int
+		threads        int
+		mode           string
+		graph, feature int64 // buffers, by frames of a block at least
 	}
 	var all []settings
 	for i, order := range []string{"original", "degree", "bfs", "visit"} {
@@ -274,8 +275,10 @@ func TestEquality(t *testing.T) {
 			path := filepath.Join(dir, fmt.Sprintf("%s-%d", order, kib))
 			g.build(t, path, goagnes.BuildOptions{Order: order, BlockSize: kib << 10})
 			all = append(all,
-				settings{path, 12 << 20, []int{3, 1000}[j], 1 + i%2, ""},
-				settings{path, 64 << 20, []int{1000, 2}[i%2], 3, []string{"", "agnes-no"}[j]})
+				settings{path: path, memory: 12 << 20, hyperbatch: []int{3, 1000}[j], threads: 1 + i%2},
+				settings{path: path, memory: 64 << 20, hyperbatch: []int{1000, 2}[i%2], threads: 3, mode: []string{"", "agnes-no"}[j]},
+				settings{path: path, memory: 12 << 20, hyperbatch: []int{1, 1000}[j], threads: 3, mode: "agnes-paper"},
+				settings{path: path, memory: 24 << 20, hyperbatch: []int{5, 1}[i%2], threads: 2, mode: []string{"agnes-paper", ""}[j], graph: 256 << 10, feature: 256 << 10})
 		}
 	}
 	mask := make([]bool, g.nodes)
@@ -321,10 +324,13 @@ func TestEquality(t *testing.T) {
 			}
 		}
 		for turn := range turns {
-			s := all[(turn*3+i)%len(all)]
+			s := all[(turn*5+i)%len(all)]
 			o := outputs[(turn+i)%len(outputs)]
 			o.NumNeighbors, o.InputNodes, o.BatchSize, o.Shuffle, o.DropLast = p.fanouts, p.input, p.batch, p.shuffle, p.drop
 			o.Seed, o.HyperbatchSize, o.Mode = &seed, s.hyperbatch, s.mode
+			if o.FeatureBuffer = s.feature; len(p.fanouts) > 0 {
+				o.GraphBuffer = s.graph
+			}
 			t.Run(fmt.Sprintf("%s/%d", p.name, turn), func(t *testing.T) {
 				store, err := goagnes.Open(s.path, goagnes.OpenOptions{Memory: s.memory, NumThreads: s.threads, Scratch: dir})
 				if err != nil {

@@ -92,10 +92,12 @@ type setting struct {
 	hyperbatch int
 	threads    int
 	mode       string
+	graph      int64 // buffers in bytes, 0: default
+	feature    int64
 }
 
 func (s setting) String() string {
-	return fmt.Sprintf("store=%s memory=%d hyperbatch=%d threads=%d mode=%s", s.store, s.memory, s.hyperbatch, s.threads, s.mode)
+	return fmt.Sprintf("store=%s memory=%d hyperbatch=%d threads=%d mode=%s graph_buffer=%d feature_buffer=%d", s.store, s.memory, s.hyperbatch, s.threads, s.mode, s.graph, s.feature)
 }
 
 // drain runs two epochs and returns every array of every minibatch, and the
@@ -107,7 +109,7 @@ func drain(t testing.TB, path string, s setting, o goagnes.LoaderOptions) ([]map
 		t.Fatalf("%v: %v", s, err)
 	}
 	defer store.Close()
-	o.HyperbatchSize, o.Mode = s.hyperbatch, s.mode
+	o.HyperbatchSize, o.Mode, o.GraphBuffer, o.FeatureBuffer = s.hyperbatch, s.mode, s.graph, s.feature
 	loader, err := goagnes.NewLoader(store, o)
 	if err != nil {
 		t.Fatalf("%v: %v", s, err)
@@ -187,10 +189,14 @@ func TestExactness(t *testing.T) {
 			memory:     []int64{9 << 20, 12 << 20, 24 << 20, 512 << 20}[r.IntN(4)],
 			hyperbatch: []int{1, 2, 5, 17, 1000}[r.IntN(5)],
 			threads:    1 + r.IntN(4),
-			mode:       []string{"agnes", "agnes", "agnes-no"}[r.IntN(3)],
+			mode:       []string{"agnes", "agnes", "agnes-no", "agnes-paper"}[r.IntN(4)],
+		}
+		if i%3 == 0 { // with buffers of a few frames, in every mode
+			s.graph, s.feature = 3<<20, 3<<20
+			s.memory = max(s.memory, 24<<20)
 		}
 		if i == 0 { // whatever the seed, one setting must spill
-			s.memory, s.hyperbatch, s.mode = 9<<20, 1000, "agnes"
+			s.memory, s.hyperbatch, s.mode, s.graph, s.feature = 9<<20, 1000, "agnes", 0, 0
 		}
 		if strings.HasSuffix(s.store, "1024KiB") {
 			s.memory = max(s.memory, 24<<20)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -40,11 +42,17 @@ type LoaderOptions struct {
 	HyperbatchSize int        // minibatches prepared together at most, default 1024
 	Memory         int64      // share of the store's budget in bytes, default all that is free
 	IO             string     // "auto" or "pread"
-	Mode           string     // "agnes", or "agnes-no": every minibatch alone
-	NoEdgeIDs      bool       // leave out e_id
-	Compact        bool       // "ptr" and "src" instead of "edge_index", for consumers in Go
-	Degree         bool       // add "degree": the in-degree in the whole graph, loops left out, of every local node
-	NoFeatures     bool       // leave out x
+	// Mode is "agnes"; "agnes-no": every minibatch alone; or "agnes-paper":
+	// Algorithm 1 as published, whole blocks through two LRU buffers.
+	Mode string
+	// GraphBuffer and FeatureBuffer are the bytes of frames for graph blocks and
+	// feature blocks, part of the memory; at least one frame each. Default: divided
+	// out of what is free, or in "agnes-paper" an eighth of the memory each.
+	GraphBuffer, FeatureBuffer int64
+	NoEdgeIDs                  bool // leave out e_id
+	Compact                    bool // "ptr" and "src" instead of "edge_index", for consumers in Go
+	Degree                     bool // add "degree": the in-degree in the whole graph, loops left out, of every local node
+	NoFeatures                 bool // leave out x
 	// Aside returns the bytes that the consumer will take from the store's budget
 	// for a minibatch of these new nodes and edges by hop; the loader leaves them
 	// free. Default none.
@@ -128,7 +136,8 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 			return storage.OpenScratch(s.options.Scratch, s.options.ScratchLimit)
 		},
 		Seeds: seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
-		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Held: held, Aside: o.Aside,
+		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Published: o.Mode == "agnes-paper",
+		GraphBuffer: o.GraphBuffer, FeatureBuffer: o.FeatureBuffer, Held: held, Aside: o.Aside,
 		Outputs: operation.Outputs{
 			X: !o.NoFeatures, Y: true, NodeIDs: true, InputIDs: true, EdgeIDs: !o.NoEdgeIDs && len(o.NumNeighbors) > 0,
 			EdgeIndex: !o.Compact, CSC: o.Compact, Degree: o.Degree,
@@ -137,6 +146,9 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 	if err != nil {
 		if l.share != nil {
 			l.share.Close()
+		}
+		if errors.Is(err, operation.ErrNoRows) {
+			err = &UnsupportedError{"feature_buffer", fmt.Sprint(o.FeatureBuffer), err.Error()}
 		}
 		return nil, err
 	}
@@ -160,11 +172,17 @@ func (o *LoaderOptions) check() error {
 		return argumentf("hyperbatch_size", "%d: it must be from 1 to %d", o.HyperbatchSize, 1<<20)
 	case o.Memory < 0:
 		return argumentf("memory", "%d bytes", o.Memory)
+	case o.GraphBuffer < 0:
+		return argumentf("graph_buffer", "%d bytes", o.GraphBuffer)
+	case o.FeatureBuffer < 0:
+		return argumentf("feature_buffer", "%d bytes", o.FeatureBuffer)
+	case o.GraphBuffer > 0 && len(o.NumNeighbors) == 0:
+		return &UnsupportedError{"graph_buffer", fmt.Sprint(o.GraphBuffer), "without num_neighbors no graph block is read"}
 	}
 	switch o.Mode {
-	case "", "agnes", "agnes-no":
+	case "", "agnes", "agnes-no", "agnes-paper":
 	default:
-		return &UnsupportedError{"mode", o.Mode, `"agnes" and "agnes-no" are`}
+		return &UnsupportedError{"mode", o.Mode, `"agnes", "agnes-no" and "agnes-paper" are`}
 	}
 	switch o.IO {
 	case "", "auto", "pread":

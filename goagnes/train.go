@@ -21,7 +21,7 @@ type TrainOptions struct {
 	train.Options
 	Save           string // file for the model, .npz; default none
 	HyperbatchSize int    // default 1024
-	Mode           string // of the loaders, "agnes" or "agnes-no"
+	Mode           string // of the loaders, "agnes", "agnes-no" or "agnes-paper"
 	Calibrate      bool   // measure the device's own reads after the run, to compare with; about a second
 }
 

@@ -167,6 +167,8 @@ def test_repeated_seeds(store, graph):
         {"hyperbatch_size": 3},
         {"hyperbatch_size": 1000},
         {"mode": "agnes-no"},
+        {"mode": "agnes-paper"},
+        {"mode": "agnes-paper", "hyperbatch_size": 1},
     ],
     ids=str,
 )

@@ -121,6 +121,8 @@ type loaderRequest struct {
 	Memory         int64  `json:"memory"`
 	IO             string `json:"io"`
 	Mode           string `json:"mode"`
+	GraphBuffer    int64  `json:"graph_buffer"`
+	FeatureBuffer  int64  `json:"feature_buffer"`
 	EdgeIDs        bool   `json:"edge_ids"`
 }
 
@@ -133,6 +135,7 @@ func (s *store) NewLoader(request json.RawMessage) (control.Loader, error) {
 	o := goagnes.LoaderOptions{
 		NumNeighbors: r.NumNeighbors, BatchSize: r.BatchSize, Shuffle: r.Shuffle, DropLast: r.DropLast, Seed: &r.Seed,
 		HyperbatchSize: r.HyperbatchSize, Memory: r.Memory, IO: r.IO, Mode: r.Mode, NoEdgeIDs: !r.EdgeIDs,
+		GraphBuffer: r.GraphBuffer, FeatureBuffer: r.FeatureBuffer,
 		InputNodes: goagnes.InputNodes{Split: r.InputNodes.Split},
 	}
 	if n := r.InputNodes.IDs; n != nil {

@@ -37,22 +37,24 @@ type Outputs struct {
 
 // Options configure an Engine. All fields are needed unless a default is named.
 type Options struct {
-	Store      *storage.Store
-	Index      *memory.ObjectIndex // T_obj^g
-	Budget     *memory.Budget
-	Scratch    func() (*storage.Scratch, error) // called when something must be spilled
-	Threads    int                              // workers, default: the processors that may be used
-	Seeds      Seeds
-	InputIsID  bool // "input_id" holds node ids, not places
-	BatchSize  int
-	DropLast   bool
-	Shuffle    bool
-	Fanouts    []int // neighbours drawn per node and hop, from the seeds outwards; -1 takes all
-	Seed       uint64
-	Hyperbatch int                              // minibatches prepared together, at most
-	Held       int                              // minibatches that the consumer still holds when it asks for the next: 0 or 1
-	Aside      func(nodes, edges []int64) int64 // bytes that the consumer takes from the budget for a minibatch; nil: none
-	Outputs    Outputs
+	Store                      *storage.Store
+	Index                      *memory.ObjectIndex // T_obj^g
+	Budget                     *memory.Budget
+	Scratch                    func() (*storage.Scratch, error) // called when something must be spilled
+	Threads                    int                              // workers, default: the processors that may be used
+	Seeds                      Seeds
+	InputIsID                  bool // "input_id" holds node ids, not places
+	BatchSize                  int
+	DropLast                   bool
+	Shuffle                    bool
+	Fanouts                    []int // neighbours drawn per node and hop, from the seeds outwards; -1 takes all
+	Seed                       uint64
+	Hyperbatch                 int                              // minibatches prepared together, at most
+	Published                  bool                             // read as Algorithm 1 of the paper does, see the package comment
+	GraphBuffer, FeatureBuffer int64                            // bytes of frames, default divided out of what is free
+	Held                       int                              // minibatches that the consumer still holds when it asks for the next: 0 or 1
+	Aside                      func(nodes, edges []int64) int64 // bytes that the consumer takes from the budget for a minibatch; nil: none
+	Outputs                    Outputs
 }
 
 // Engine prepares minibatches of one configuration, epoch after epoch. One
@@ -72,6 +74,9 @@ type Engine struct {
 	keptRows   *claim // the feature cache, likewise where it holds all rows
 	keptCache  *memory.FeatureCache
 	keptIndex  int64 // bytes of keptRows before the rows
+
+	keptFeature       *claim // the feature buffer, where the policy is the published one
+	keptFeatureBuffer *memory.Buffer
 
 	mu      sync.Mutex
 	learned estimate // what minibatches took so far
@@ -119,7 +124,9 @@ func New(o Options) (*Engine, error) {
 	add(layout.SectionY, o.Outputs.Y)
 	add(layout.SectionOriginal, o.Outputs.NodeIDs)
 	add(layout.SectionDegree, o.Outputs.Degree)
-	e.plan = e.newPlan()
+	if e.plan, err = e.newPlan(); err != nil {
+		return nil, err
+	}
 	if need := e.plan.least(); need > o.Budget.Total() {
 		return nil, &memory.BudgetError{Consumer: "preparing minibatches", Need: need, Free: o.Budget.Total(), Total: o.Budget.Total()}
 	}
@@ -150,6 +157,7 @@ func (e *Engine) Close() error {
 	err := e.slabs.Close()
 	e.keptGraph.release()
 	e.keptRows.release()
+	e.keptFeature.release()
 	if e.scratch != nil {
 		err = errors.Join(err, e.scratch.Close())
 		e.scratch = nil

@@ -69,12 +69,17 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		lists = min(p.lists, 4*h.coldBound())
 	}
 
-	buffer, err := e.claim("feature buffer", p.frames*e.plan.featureFrame)
+	buffer, frames, err := e.featureBuffer(p.frames)
 	if err != nil {
 		return err
 	}
-	defer buffer.release()
-	g.buffer = memory.NewBuffer(buffer.mem, e.plan.featureFrame)
+	defer frames.release()
+	g.buffer = buffer
+	hits, misses := buffer.Hits(), buffer.Misses()
+	defer func() {
+		e.meter.featureHits.Add(buffer.Hits() - hits)
+		e.meter.featureMisses.Add(buffer.Misses() - misses)
+	}()
 	writes, err := e.claim("write buffers", p.buffers*e.plan.writeBytes)
 	if err != nil {
 		return err
@@ -95,8 +100,6 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		e.meter.featureSweeps.Add(1)
 		from += n
 	}
-	e.meter.featureHits.Add(g.buffer.Hits())
-	e.meter.featureMisses.Add(g.buffer.Misses())
 	if p.keep && rows == e.manifest.NumNodes {
 		e.keptRows, e.keptCache, e.keptIndex = h.cached, h.cache, indexBytes
 		h.cached = nil
@@ -292,12 +295,14 @@ type featureUnit struct {
 
 // sweep reads the needed blocks, a group at a time while the next is being
 // read, and distributes their rows. Half of the frames hold the group that is
-// being distributed; the other half is read meanwhile.
+// being distributed; the other half is read meanwhile. A single frame is read
+// and distributed in turn.
 func (g *gatherer) sweep(ctx context.Context) error {
 	e := g.h.e
 	p := e.primary()
 	size := e.manifest.Settings.BlockSize
-	group := max(1, g.buffer.Frames()/2) // one frame: there is one block
+	group := max(1, min(sweepBlocks, g.buffer.Frames()/2))
+	ahead := g.buffer.Frames() > 1
 	wait := func(units []featureUnit) error {
 		var failed error
 		for _, u := range units {
@@ -347,13 +352,19 @@ func (g *gatherer) sweep(ctx context.Context) error {
 			return err
 		}
 		ready := reading
-		reading = issue()
+		reading = nil
+		if ahead {
+			reading = issue()
+		}
 		err = g.distribute(ready)
 		unpin(ready)
 		if err != nil {
 			_ = wait(reading)
 			unpin(reading)
 			return err
+		}
+		if !ahead {
+			reading = issue()
 		}
 	}
 	return nil

@@ -116,3 +116,88 @@ func (w *window) readHub(ctx context.Context, s *sampler, u unit, n int, pick fu
 		return nil
 	})
 }
+
+// loadHub loads every piece of a hub, whole and in ascending order, as the
+// published algorithm does. Room for what is drawn is taken here, before the
+// workers get the pieces: each of them then fills in what lies in its own.
+func (w *window) loadHub(ctx context.Context, block, pieces int, units chan<- unit) error {
+	row := w.bucket.row(block)
+	n := w.drawn(w.hubDegree(block, pieces))
+	at, err := w.take(n * len(row))
+	if err != nil {
+		return err
+	}
+	for _, r := range row {
+		w.offsets[r.slot], w.counts[r.slot] = at, uint32(n)
+		at += uint32(n)
+	}
+	for i := range pieces {
+		f, err := w.acquire(ctx, block+i)
+		if err != nil {
+			return err
+		}
+		units <- unit{block: block + i, pieces: pieces, frame: f, first: block}
+	}
+	return nil
+}
+
+// hubDegree returns the in-degree of the hub whose pieces begin at block.
+func (w *window) hubDegree(block, pieces int) uint64 {
+	table := w.h.e.table
+	return table.Entry(block+pieces).FirstEdge - table.Entry(block).FirstEdge
+}
+
+// samplePiece copies what every request of a hub has drawn of one loaded piece.
+// Draws are made anew for each piece: they depend on the request alone, and to
+// keep those of all requests would take memory that nobody has counted.
+func (w *window) samplePiece(s *sampler, u unit) error {
+	e := w.h.e
+	mem := u.frame.Bytes()
+	g, err := e.parse(u.block, mem)
+	if err != nil {
+		return err
+	}
+	if !g.Hub {
+		return e.blockError(u.block, "whole objects where a piece of a hub is due")
+	}
+	degree := w.hubDegree(u.first, u.pieces)
+	from := g.FirstEdge - e.table.Entry(u.first).FirstEdge
+	upto := from + uint64(g.Edges)
+	wide := int64(e.edgeWide)
+	var ids []byte
+	if wide > 0 {
+		ids = e.blockEdgeIDs(u.block, mem)
+	}
+	base := int64(u.block) * e.manifest.Settings.BlockSize / layout.PageSize
+	pick := func(entry uint32, position uint64) error {
+		i := int(position - from)
+		v := g.Neighbor(i)
+		if v >= uint64(e.manifest.NumNodes) {
+			return e.blockError(u.block, "neighbour %d, the store has %d nodes", v, e.manifest.NumNodes)
+		}
+		w.out[entry] = uint32(v)
+		copy(w.outIDs[int64(entry)*wide:][:wide], ids[int64(i)*wide:])
+		w.h.bound.graph.mark(base + int64(g.Offset(i)/layout.PageSize))
+		return nil
+	}
+	for _, r := range w.bucket.row(u.first) {
+		at, n := w.offsets[r.slot], int(w.counts[r.slot])
+		if uint64(n) == degree {
+			for p := from; p < upto; p++ {
+				if err := pick(at+uint32(p), p); err != nil {
+					return err
+				}
+			}
+			continue
+		}
+		chosen := s.chosen(n)
+		draw(chosen, w.batches[r.batch].key, g.Original(0), w.position(r.slot), w.hop, degree, &s.seen)
+		k, _ := slices.BinarySearch(chosen, uint32(from))
+		for ; k < n && uint64(chosen[k]) < upto; k++ {
+			if err := pick(at+uint32(k), uint64(chosen[k])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

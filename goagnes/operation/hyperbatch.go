@@ -170,6 +170,19 @@ func (e *Engine) learn(w *window, n int) {
 	w.mem.peak = 0
 }
 
+// holdBuffers makes the buffers that the published policy holds for the
+// engine's life.
+func (e *Engine) holdBuffers() error {
+	if !e.plan.published {
+		return nil
+	}
+	if _, _, err := e.graphBuffer(); err != nil || !e.plan.rows {
+		return err
+	}
+	_, _, err := e.featureBuffer(e.plan.featureFrames)
+	return err
+}
+
 // graphBuffer returns the graph buffer, kept from before or made anew, and
 // what must be released after use, nil where it is kept.
 func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
@@ -184,6 +197,23 @@ func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
 	b := memory.NewBuffer(c.mem, e.plan.graphFrame)
 	if keep {
 		e.keptGraph, e.keptBuffer = c, b
+		return b, nil, nil
+	}
+	return b, c, nil
+}
+
+// featureBuffer returns the feature buffer, likewise.
+func (e *Engine) featureBuffer(frames int64) (*memory.Buffer, *claim, error) {
+	if e.keptFeature != nil {
+		return e.keptFeatureBuffer, nil, nil
+	}
+	c, err := e.claim("feature buffer", frames*e.plan.featureFrame)
+	if err != nil {
+		return nil, nil, err
+	}
+	b := memory.NewBuffer(c.mem, e.plan.featureFrame)
+	if e.plan.published {
+		e.keptFeature, e.keptFeatureBuffer = c, b
 		return b, nil, nil
 	}
 	return b, c, nil

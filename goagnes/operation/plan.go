@@ -6,6 +6,9 @@ package operation
 // alone, so that Explain can ask the same questions before a run.
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/layout"
 )
@@ -24,21 +27,33 @@ const (
 	// keptShare is the part of the budget, one in so many, that a graph buffer of all
 	// blocks or a feature cache of all rows may take to be kept between hyperbatches.
 	keptShare = 16
+
+	// publishedShare is the part of the budget, one in so many, that the graph buffer
+	// and the feature buffer get each under the published policy, where not given.
+	publishedShare = 8
 )
 
 // plan is how an engine reads and what its parts take, in bytes unless said
 // otherwise.
 type plan struct {
+	// published is the policy of Algorithm 1 as published: every needed block is
+	// read whole, the pieces of hubs too, and the two buffers have their frames for
+	// the engine's life, so that blocks stay from hyperbatch to hyperbatch by LRU
+	// alone; no buffer of all blocks or cache of all rows is kept beside them.
+	published bool
+
 	total int64 // budget
 	nodes int64 // of the store
 
 	graphBlocks int64 // in all
 	graphFrame  int64 // a graph block and the edge ids that go with it
+	graphFrames int64 // by number, 0: as many as a hyperbatch has room for
 
 	rows          bool  // rows of nodes are gathered
 	stride        int64 // of a row record
 	featureBlocks int64 // in all
 	featureFrame  int64 // the rows of a feature block, of every column
+	featureFrames int64 // by number, 0: as many as a hyperbatch has room for
 	areas         []int64
 	counts        int64 // access counts
 	index         int64 // T_ch^f
@@ -47,23 +62,63 @@ type plan struct {
 	chunkBytes    int64 // a chunk: its rows may begin and end anywhere in a page
 }
 
+// ErrNoRows is returned by New for a feature buffer where no array of nodes is
+// wanted or stored.
+var ErrNoRows = errors.New("no feature block is read: the minibatches hold no array of nodes")
+
+// BufferError refuses a buffer that has no room for one frame.
+type BufferError struct {
+	Argument string // "graph_buffer" or "feature_buffer"
+	Bytes    int64  // given
+	Frame    int64  // a block with what goes with it
+}
+
+func (e *BufferError) Error() string {
+	return fmt.Sprintf("%s of %d bytes: one frame takes %d bytes: set %[1]s to %[3]d or more", e.Argument, e.Bytes, e.Frame)
+}
+
+// Class returns the error class "budget".
+func (e *BufferError) Class() string { return "budget" }
+
+// frames returns how many frames a buffer of that many bytes has, 0 where none
+// are given and the plan is not the published one.
+func (p *plan) frames(argument string, given, frame, blocks, least int64) (int64, error) {
+	switch {
+	case given > 0 && given < frame:
+		return 0, &BufferError{argument, given, frame}
+	case given > 0:
+		return min(given/frame, blocks), nil
+	case p.published:
+		return min(max(p.total/publishedShare/frame, least), blocks), nil
+	}
+	return 0, nil
+}
+
 // newPlan decides an engine's plan.
-func (e *Engine) newPlan() plan {
+func (e *Engine) newPlan() (plan, error) {
 	total := e.Budget.Total()
-	p := plan{total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), stride: e.stride, rows: e.stride > 0}
+	p := plan{published: e.Published, total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), stride: e.stride, rows: e.stride > 0}
 	// 512 KiB of row records, less where the budget is small.
 	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
 	p.chunkBytes = roundUp(p.chunkRows*e.stride, layout.PageSize) + layout.PageSize
 	// 256 KiB, less where the budget is small, but what a row record and the bytes
 	// carried from the page before it need.
 	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
+	var err error
 	if p.rows {
 		p.featureBlocks = max(e.primary().section.Blocks(e.manifest.Settings.BlockSize), 1)
 		p.featureFrame, p.areas = e.featureFrame()
 		p.counts = max(p.nodes, 1)
 		p.index, _ = memory.FeatureCacheBytes(p.nodes, 0, p.stride)
+		if p.featureFrames, err = p.frames("feature_buffer", e.FeatureBuffer, p.featureFrame, p.featureBlocks, leastFeatureFrames); err != nil {
+			return p, err
+		}
 	}
-	return p
+	if !p.rows && e.FeatureBuffer > 0 {
+		return p, ErrNoRows
+	}
+	p.graphFrames, err = p.frames("graph_buffer", e.GraphBuffer, p.graphFrame, p.graphBlocks, leastGraphFrames)
+	return p, err
 }
 
 // featureFrame returns the bytes of a frame of the feature buffer, and where
@@ -83,11 +138,22 @@ func (e *Engine) featureFrame() (size int64, areas []int64) {
 // is drawn: that of the larger of sampling and gathering before either has a
 // minibatch. What a minibatch takes comes on top.
 func (p *plan) least() int64 {
-	need := p.counts + min(p.graphBlocks, leastGraphFrames)*p.graphFrame
-	if p.rows {
-		need = max(need, p.counts+p.index+min(p.featureBlocks, leastFeatureFrames)*p.featureFrame+leastWriteBuffers*p.writeBytes)
+	graph, feature := p.graphFrames, p.featureFrames
+	if graph == 0 {
+		graph = min(p.graphBlocks, leastGraphFrames)
 	}
-	return need
+	if feature == 0 {
+		feature = min(p.featureBlocks, leastFeatureFrames)
+	}
+	sampling := p.counts + graph*p.graphFrame
+	if !p.rows {
+		return sampling
+	}
+	if p.published { // both buffers all the time
+		sampling += feature * p.featureFrame
+		return sampling + p.index + leastWriteBuffers*p.writeBytes
+	}
+	return max(sampling, p.counts+p.index+feature*p.featureFrame+leastWriteBuffers*p.writeBytes)
 }
 
 // residentBytes returns what of the free memory holds the records of so many
@@ -106,10 +172,12 @@ func (p *plan) residentBytes(free int64, each estimate, count int) int64 {
 func (p *plan) graphBytes(free int64) (size int64, keep bool) {
 	all := p.graphBlocks * p.graphFrame
 	size = all
-	if all > free/4*3 {
+	if p.graphFrames > 0 {
+		size = p.graphFrames * p.graphFrame
+	} else if all > free/4*3 {
 		size = min(max(free/4/p.graphFrame, leastGraphFrames)*p.graphFrame, all)
 	}
-	return size, size == all && all <= p.total/keptShare
+	return size, p.published || size == all && all <= p.total/keptShare
 }
 
 // windowBytes returns the memory of the sampling window, and for how many
@@ -124,7 +192,7 @@ func (p *plan) windowBytes(free int64, each estimate, count int) (size int64, fi
 // hyperbatch.
 func (p *plan) keepsRows() bool {
 	index, data := memory.FeatureCacheBytes(p.nodes, p.nodes, p.stride)
-	return index+data <= p.total/keptShare
+	return !p.published && index+data <= p.total/keptShare
 }
 
 // drawn is what gathering needs to know of a hyperbatch's minibatches.
@@ -161,7 +229,14 @@ func (p *plan) gathering(free int64, d drawn) gathering {
 		buffers: max(leastWriteBuffers, min(mostWriteBuffers, free/16/p.writeBytes)),
 		lists:   max(free/8, 4*d.longest),
 	}
-	step := p.index + g.frames*p.featureFrame + g.buffers*p.writeBytes + int64(d.count)*layout.PageSize + g.lists + d.sortBytes()
+	buffer := int64(0)
+	if p.featureFrames > 0 {
+		g.frames = p.featureFrames
+	}
+	if !p.published { // else it is held already
+		buffer = g.frames * p.featureFrame
+	}
+	step := p.index + buffer + g.buffers*p.writeBytes + int64(d.count)*layout.PageSize + g.lists + d.sortBytes()
 	g.room = max(0, min(free-step, free-p.index-d.held-p.deliveryBytes(d)))
 	g.keep = p.keepsRows() && g.room >= p.nodes*p.stride
 	return g

@@ -61,6 +61,9 @@ func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Ru
 		return err
 	}
 	defer bound.mem.release()
+	if err := e.holdBuffers(); err != nil {
+		return err
+	}
 	defer func() { e.meter.bound.Store(bound.bytes()) }()
 	for first := from; first < end; first += int64(e.Hyperbatch) {
 		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(e.Hyperbatch), end-first)), bound: bound}

@@ -300,8 +300,9 @@ func (w *window) sampleHop(ctx context.Context) error {
 // unit is a graph block on its way to a worker; frame is nil for a hub.
 type unit struct {
 	block  int
-	pieces int
+	pieces int // of the object
 	frame  *memory.Frame
+	first  int // of a piece of a hub that is read whole: the hub's first block
 }
 
 // visitBlocks loads each needed block once, ahead of the workers by as many
@@ -363,6 +364,9 @@ func (w *window) visit(ctx context.Context, s *sampler, u unit, skip bool) error
 	if err != nil || skip || ctx.Err() != nil {
 		return err
 	}
+	if u.pieces > 1 {
+		return w.samplePiece(s, u)
+	}
 	return w.sampleBlock(s, u)
 }
 
@@ -378,14 +382,20 @@ func (w *window) loadBlocks(ctx context.Context, units chan<- unit) error {
 		}
 		if _, pieces := e.Index.Find(uint64(row[0].node)); pieces > 1 {
 			e.meter.hubVisits.Add(1)
-			units <- unit{block, pieces, nil}
+			if e.plan.published {
+				if err := w.loadHub(ctx, block, pieces, units); err != nil {
+					return err
+				}
+				continue
+			}
+			units <- unit{block: block, pieces: pieces}
 			continue
 		}
 		f, err := w.acquire(ctx, block)
 		if err != nil {
 			return err
 		}
-		units <- unit{block, 1, f}
+		units <- unit{block: block, pieces: 1, frame: f}
 	}
 	return nil
 }

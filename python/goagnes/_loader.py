@@ -17,7 +17,7 @@ from goagnes._errors import ClosedError, UnsupportedError, UsageError
 from goagnes._sizes import parse_size
 from goagnes._store import Store
 
-_MODES = ("agnes", "agnes-no")
+_MODES = ("agnes", "agnes-no", "agnes-paper")
 
 # Options of torch's DataLoader, with the values that mean what this loader does anyway.
 _DATALOADER: dict[str, tuple[Any, ...]] = {
@@ -50,7 +50,11 @@ class NeighborLoader:
     ``output``          "numpy", "torch", "pyg", or "auto": the richest that is installed
     ``memory``          this loader's share of the store's budget; None: what it needs
     ``io``              "auto", or the name of an I/O engine
-    ``mode``            "agnes", or "agnes-no" for preparing each minibatch alone
+    ``mode``            "agnes"; "agnes-no" for preparing each minibatch alone; "agnes-paper"
+                        for Algorithm 1 as published: whole blocks through two LRU buffers
+    ``graph_buffer``    bytes of the frames for graph blocks, part of ``memory``, at least one
+                        block; None: divided out of it ("agnes-paper": an eighth of it)
+    ``feature_buffer``  the same for feature blocks
     ``edge_ids``        deliver ``e_id`` (default True)
 
     A minibatch depends on seed, epoch and its number alone: not on memory, threads,
@@ -103,8 +107,6 @@ class NeighborLoader:
             ("weight_attr", weight_attr, None),
             ("rank", rank, None),
             ("world_size", world_size, None),
-            ("graph_buffer", graph_buffer, None),
-            ("feature_buffer", feature_buffer, None),
         ):
             only(name, value, served)
         if mode not in _MODES:
@@ -121,6 +123,8 @@ class NeighborLoader:
             "seed": _seed(seed),
             "hyperbatch_size": 0 if hyperbatch_size == "auto" else count("hyperbatch_size", hyperbatch_size),
             "memory": 0 if memory is None else parse_size("memory", memory),
+            "graph_buffer": 0 if graph_buffer is None else parse_size("graph_buffer", graph_buffer),
+            "feature_buffer": 0 if feature_buffer is None else parse_size("feature_buffer", feature_buffer),
             "io": str(io),
             "mode": mode,
             "edge_ids": flag("edge_ids", edge_ids),

@@ -134,9 +134,8 @@ def test_input_nodes_are_copied(store):
         ({"weight_attr": "w"}, "weight_attr"),
         ({"rank": 0}, "rank"),
         ({"world_size": 2}, "world_size"),
-        ({"graph_buffer": "1GiB"}, "graph_buffer"),
-        ({"feature_buffer": "1GiB"}, "feature_buffer"),
-        ({"mode": "agnes-paper"}, "mode='agnes-paper'"),
+        ({"mode": "ginex"}, "mode='ginex'"),
+        ({"graph_buffer": "1GiB", "fanouts": []}, "graph_buffer="),
         ({"output": "dgl"}, "dgl"),
         ({"io": "magic"}, "io"),
         ({"num_workers": 2}, "num_workers=2.*background"),
@@ -324,6 +323,27 @@ def test_stats(store):
     assert stats["bytes_read"] > 0
     with pytest.raises(ga.UnsupportedError, match="explain"):
         loader.explain()
+
+
+@pytest.mark.parametrize("mode", ["agnes", "agnes-no", "agnes-paper"])
+def test_buffers_change_no_minibatch(store, mode):
+    options = {"batch_size": 100, "shuffle": True, "seed": 5}
+    plain = list(loader_of(store, **options))
+    sized = loader_of(store, mode=mode, graph_buffer="2MiB", feature_buffer="2MiB", **options)
+    for got, want in zip(sized, plain, strict=True):
+        for name in ("x", "y", "n_id", "edge_index", "e_id"):
+            np.testing.assert_array_equal(getattr(got, name), getattr(want, name))
+    stats = sized.stats()
+    for table in ("graph_buffer", "feature_buffer"):
+        assert stats[f"{table}_misses"] > 0
+        assert stats[f"{table}_hits"] >= 0
+    assert stats["cache_hits"] + stats["cache_misses"] == stats["sampled_nodes"]
+
+
+@pytest.mark.parametrize("name", ["graph_buffer", "feature_buffer"])
+def test_a_buffer_holds_at_least_one_frame(store, name):
+    with pytest.raises(ga.BudgetError, match=rf"{name} of 100 bytes: one frame takes \d+ bytes: set {name} to \d+"):
+        loader_of(store, **{name: 100})
 
 
 def test_repr_and_properties(store):

@@ -50,7 +50,7 @@ var trainCommand = command{
 		set.Uint64Var(&o.Seed, "seed", 0, "seed `n` of weights, dropout and draws")
 		set.BoolVar(&o.NormalizeFeatures, "normalize-features", false, "divide each row of features by its sum")
 		set.IntVar(&o.HyperbatchSize, "hyperbatch-size", 0, "minibatches `n` prepared together at most, default 1024")
-		set.StringVar(&o.Mode, "mode", "agnes", "`name`: agnes, or agnes-no to prepare every minibatch alone")
+		set.StringVar(&o.Mode, "mode", "agnes", "`name`: agnes; agnes-no to prepare every minibatch alone; agnes-paper for Algorithm 1 as published")
 		set.BoolVar(&o.Calibrate, "calibrate", false, "measure the device's own reads after the run, to compare with")
 		set.StringVar(&o.Save, "save", "", "`file` for the trained weights, .npz")
 		return func(ctx context.Context, call invocation) (res *result, err error) {
