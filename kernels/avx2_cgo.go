@@ -91,12 +91,12 @@ func (avx2Tiles) aggregate(out Matrix, first, last int, g *Aggregation) {
 		floats(g.Self), C.int64_t(len(g.Self)), flag(g.Accumulate))
 }
 
-func (avx2Tiles) epilogue(z Matrix, row, rows int, bias []float32, relu bool, d Dropout) {
+func (avx2Tiles) epilogue(z Matrix, row, rows int, bias []float32, f Activation, d Dropout) {
 	if z.Cols == 0 {
 		return
 	}
 	C.gk_epilogue(floats(z.Data[row*z.Stride:]), C.int64_t(z.Stride), C.int64_t(rows), C.int64_t(z.Cols), floats(bias),
-		flag(relu), C.uint32_t(row), d.native())
+		C.int(f), C.uint32_t(row), d.native())
 }
 
 func (avx2Tiles) reluGrad(g, h Matrix, row, rows int, scale float32) {
@@ -105,6 +105,14 @@ func (avx2Tiles) reluGrad(g, h Matrix, row, rows int, scale float32) {
 	}
 	C.gk_relu_grad(floats(g.Data[row*g.Stride:]), C.int64_t(g.Stride), floats(h.Data[row*h.Stride:]), C.int64_t(h.Stride),
 		C.int64_t(rows), C.int64_t(g.Cols), C.float(scale))
+}
+
+func (avx2Tiles) eluGrad(g, h Matrix, row, rows int, d Dropout) {
+	if g.Cols == 0 {
+		return
+	}
+	C.gk_elu_grad(floats(g.Data[row*g.Stride:]), C.int64_t(g.Stride), floats(h.Data[row*h.Stride:]), C.int64_t(h.Stride),
+		C.int64_t(rows), C.int64_t(g.Cols), C.uint32_t(row), d.native())
 }
 
 func (avx2Tiles) columnSums(dst []float32, a Matrix, col, cols int) {

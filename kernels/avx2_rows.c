@@ -6,83 +6,7 @@
 // it lies in the range, so results do not depend on the split over threads.
 
 #include "avx2.h"
-
-#include <immintrin.h>
-
-#define TARGET __attribute__((target("avx2,fma,f16c")))
-#define INLINE static inline __attribute__((always_inline))
-
-TARGET INLINE __m256i tail_mask(int64_t n)
-{
-	return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
-
-// Reads up to 8 elements of a row, zeros beyond n.
-TARGET INLINE __m256 read8(const void *row, const int half, int64_t c, int64_t n)
-{
-	if (half) {
-		const uint16_t *p = (const uint16_t *)row + c;
-		if (n >= 8)
-			return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
-		uint16_t t[8] = {0};
-		for (int i = 0, left = (int)n & 7; i < left; i++)
-			t[i] = p[i];
-		return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)t));
-	}
-	const float *p = (const float *)row + c;
-	return n >= 8 ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, tail_mask(n));
-}
-
-TARGET INLINE void write8(float *p, __m256 v, int64_t n)
-{
-	if (n >= 8)
-		_mm256_storeu_ps(p, v);
-	else
-		_mm256_maskstore_ps(p, tail_mask(n), v);
-}
-
-TARGET INLINE void mul_wide(__m256i x, __m256i m, __m256i *hi, __m256i *lo)
-{
-	__m256i even = _mm256_mul_epu32(x, m);
-	__m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(x, 32), m);
-	*hi = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
-	*lo = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
-}
-
-// Philox4x32-10 over 8 consecutive second counter words: w[i] holds word i of
-// each of the 8 blocks.
-TARGET INLINE void philox8(__m256i w[4], uint32_t row, uint32_t block, const gk_drop *d)
-{
-	const __m256i m0 = _mm256_set1_epi64x(0xD2511F53), m1 = _mm256_set1_epi64x(0xCD9E8D57);
-	__m256i c0 = _mm256_set1_epi32((int)row);
-	__m256i c1 = _mm256_add_epi32(_mm256_set1_epi32((int)block),
-	                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-	__m256i c2 = _mm256_set1_epi32((int)d->layer), c3 = _mm256_setzero_si256();
-	uint32_t k0 = d->key0, k1 = d->key1;
-	for (int r = 0; r < 10; r++) {
-		__m256i h0, l0, h1, l1;
-		mul_wide(c0, m0, &h0, &l0);
-		mul_wide(c2, m1, &h1, &l1);
-		c0 = _mm256_xor_si256(_mm256_xor_si256(h1, c1), _mm256_set1_epi32((int)k0));
-		c2 = _mm256_xor_si256(_mm256_xor_si256(h0, c3), _mm256_set1_epi32((int)k1));
-		c1 = l1;
-		c3 = l0;
-		k0 += 0x9E3779B9u;
-		k1 += 0xBB67AE85u;
-	}
-	w[0] = c0;
-	w[1] = c1;
-	w[2] = c2;
-	w[3] = c3;
-}
-
-// v * scale where the word is not below the threshold, else 0.
-TARGET INLINE __m256 keep8(__m256 v, __m256i word, const gk_drop *d)
-{
-	__m256i t = _mm256_set1_epi32((int)d->threshold);
-	__m256i kept = _mm256_cmpeq_epi32(_mm256_max_epu32(word, t), word);
-	return _mm256_and_ps(_mm256_mul_ps(v, _mm256_set1_ps(d->scale)), _mm256_castsi256_ps(kept));
-}
+#include "avx2_lanes.h"
 
 TARGET INLINE void load_rows(const int half, float *dst, int64_t dst_stride, const char *src,
                              int64_t row_bytes, const float *scale, int64_t rows, int64_t cols,
@@ -226,11 +150,11 @@ TARGET void gk_aggregate(float *out, int64_t ldo, int64_t first, int64_t last, c
 	}
 }
 
-// z = dropout(relu(z + bias)), in place; bias may be null.
+// z = dropout(activation(z + bias)), in place; bias may be null.
 TARGET void gk_epilogue(float *z, int64_t stride, int64_t rows, int64_t cols, const float *bias,
-                        int relu, uint32_t row0, gk_drop drop)
+                        int activation, uint32_t row0, gk_drop drop)
 {
-	const __m256 zero = _mm256_setzero_ps();
+	const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1.0f);
 	for (int64_t r = 0; r < rows; r++, z += stride)
 		for (int64_t c = 0; c < cols; c += 32) {
 			__m256i w[4];
@@ -241,8 +165,13 @@ TARGET void gk_epilogue(float *z, int64_t stride, int64_t rows, int64_t cols, co
 				__m256 v = read8(z, 0, at, left);
 				if (bias)
 					v = _mm256_add_ps(v, read8(bias, 0, at, left));
-				if (relu)
+				if (activation == GK_RELU) {
 					v = _mm256_max_ps(zero, v); // second operand: NaN stays
+				} else if (activation == GK_ELU) {
+					__m256 below = _mm256_cmp_ps(v, zero, _CMP_LT_OQ);
+					__m256 e = _mm256_sub_ps(exp8(_mm256_min_ps(zero, v)), one);
+					v = _mm256_blendv_ps(v, e, below);
+				}
 				if (drop.threshold)
 					v = keep8(v, w[i], &drop);
 				write8(z + at, v, left);
@@ -260,6 +189,30 @@ TARGET void gk_relu_grad(float *g, int64_t g_stride, const float *h, int64_t h_s
 			__m256 on = _mm256_cmp_ps(read8(h, 0, c, cols - c), zero, _CMP_GT_OQ);
 			__m256 v = _mm256_mul_ps(read8(g, 0, c, cols - c), vs);
 			write8(g + c, _mm256_and_ps(v, on), cols - c);
+		}
+}
+
+// g = kept ? g * scale * (h > 0 ? 1 : h / scale + 1) : 0, in place.
+TARGET void gk_elu_grad(float *g, int64_t g_stride, const float *h, int64_t h_stride, int64_t rows,
+                        int64_t cols, uint32_t row0, gk_drop drop)
+{
+	const __m256 zero = _mm256_setzero_ps(), one = _mm256_set1_ps(1.0f);
+	const __m256 back = _mm256_set1_ps(drop.threshold ? 1.0f / drop.scale : 1.0f);
+	for (int64_t r = 0; r < rows; r++, g += g_stride, h += h_stride)
+		for (int64_t c = 0; c < cols; c += 32) {
+			__m256i w[4];
+			if (drop.threshold)
+				philox8(w, row0 + (uint32_t)r, (uint32_t)c / 4, &drop);
+			for (int i = 0; i < 4 && c + 8 * i < cols; i++) {
+				int64_t at = c + 8 * i, left = cols - at;
+				__m256 x = read8(h, 0, at, left);
+				__m256 slope = _mm256_fmadd_ps(x, back, one);
+				slope = _mm256_blendv_ps(slope, one, _mm256_cmp_ps(x, zero, _CMP_GT_OQ));
+				__m256 v = _mm256_mul_ps(read8(g, 0, at, left), slope);
+				if (drop.threshold)
+					v = keep8(v, w[i], &drop);
+				write8(g + at, v, left);
+			}
 		}
 }
 

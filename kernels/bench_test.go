@@ -105,7 +105,7 @@ func BenchmarkEpilogue(b *testing.B) {
 			benchEngines(b, func(b *testing.B, e *kernels.Engine) {
 				b.SetBytes(int64(len(z.Data) * 8))
 				for b.Loop() {
-					e.Epilogue(z, bias, true, kernels.Dropout{Rate: rate})
+					e.Epilogue(z, bias, kernels.ReLU, kernels.Dropout{Rate: rate})
 				}
 			})
 		})

@@ -1,6 +1,6 @@
 package kernels
 
-// Bias, ReLU and dropout in one pass, their gradient, and column sums.
+// Bias, activation and dropout in one pass, their gradients, and column sums.
 
 import (
 	"fmt"
@@ -34,15 +34,29 @@ func (d Dropout) threshold() uint32 {
 
 func (d Dropout) scale() float32 { return float32(1 / (1 - float64(d.Rate))) }
 
-// Epilogue replaces z by dropout(relu(z + bias)), where each of the three steps
-// may be absent: bias nil, relu false, d zero.
-func (e *Engine) Epilogue(z Matrix, bias []float32, relu bool, d Dropout) {
+// An Activation is the function between two layers.
+type Activation int
+
+// The activations.
+const (
+	Identity Activation = iota
+	ReLU                // max(x, 0)
+	ELU                 // x where x > 0, else e^x - 1 (Clevert et al., 2016, alpha 1)
+)
+
+// Epilogue replaces z by dropout(activation(z + bias)), where each of the three
+// steps may be absent: bias nil, Identity, d zero.
+func (e *Engine) Epilogue(z Matrix, bias []float32, f Activation, d Dropout) {
 	z.check("Epilogue")
 	if bias != nil && len(bias) != z.Cols {
 		panic(fmt.Sprintf("kernels: Epilogue: bias of %d for %d columns", len(bias), z.Cols))
 	}
+	if f < Identity || f > ELU {
+		panic(fmt.Sprintf("kernels: Epilogue: activation %d", f))
+	}
+	d.threshold() // panics here rather than among the workers
 	e.each(z.Rows, rowGrain(z.Cols), func(_, lo, hi int) {
-		e.tiles.epilogue(z, lo, hi-lo, bias, relu, d)
+		e.tiles.epilogue(z, lo, hi-lo, bias, f, d)
 	})
 }
 
@@ -58,6 +72,21 @@ func (e *Engine) ReluGrad(g, h Matrix, rate float32) {
 	scale := Dropout{Rate: rate}.scale()
 	e.each(g.Rows, rowGrain(g.Cols), func(_, lo, hi int) {
 		e.tiles.reluGrad(g, h, lo, hi-lo, scale)
+	})
+}
+
+// ELUGrad replaces g by the gradient before ELU and the dropout d, where h is what
+// Epilogue left. An ELU may be 0 where nothing was dropped, so the mask is drawn
+// again.
+func (e *Engine) ELUGrad(g, h Matrix, d Dropout) {
+	g.check("ELUGrad g")
+	h.check("ELUGrad h")
+	if g.Rows != h.Rows || g.Cols != h.Cols {
+		panic(fmt.Sprintf("kernels: ELUGrad: %dx%d and %dx%d", g.Rows, g.Cols, h.Rows, h.Cols))
+	}
+	d.threshold()
+	e.each(g.Rows, rowGrain(g.Cols), func(_, lo, hi int) {
+		e.tiles.eluGrad(g, h, lo, hi-lo, d)
 	})
 }
 

@@ -44,10 +44,12 @@ type tiles interface {
 	load(dst []float32, stride int, in *Input, row, rows, col, cols int)
 	rowSums(dst []float32, in *Input, row, rows int)
 	aggregate(out Matrix, first, last int, g *Aggregation)
-	epilogue(z Matrix, row, rows int, bias []float32, relu bool, d Dropout)
+	epilogue(z Matrix, row, rows int, bias []float32, f Activation, d Dropout)
 	reluGrad(g, h Matrix, row, rows int, scale float32)
+	eluGrad(g, h Matrix, row, rows int, d Dropout)
 	columnSums(dst []float32, a Matrix, col, cols int)
 	adam(p, g, m, v []float32, s adamStep)
+	attentionTiles
 }
 
 // backends lists what this build and processor can run, fastest first.

@@ -56,7 +56,7 @@ func TestDropoutRate(t *testing.T) {
 		for i := range m {
 			m[i] = 1
 		}
-		e.Epilogue(kernels.NewMatrix(m, rows, cols), nil, false, d)
+		e.Epilogue(kernels.NewMatrix(m, rows, cols), nil, kernels.Identity, d)
 		return m
 	}
 	for _, rate := range []float32{0.1, 0.5, 0.9} {

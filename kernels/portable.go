@@ -178,16 +178,23 @@ func addRow(sum []float32, w float32, in *Input, row, col int) {
 	}
 }
 
-func (portable) epilogue(z Matrix, row, rows int, bias []float32, relu bool, d Dropout) {
+func (portable) epilogue(z Matrix, row, rows int, bias []float32, f Activation, d Dropout) {
 	for r := row; r < row+rows; r++ {
 		v := z.row(r)
 		for c, b := range bias {
 			v[c] += b
 		}
-		if relu {
+		switch f {
+		case ReLU:
 			for c, x := range v {
 				if x <= 0 { // NaN stays
 					v[c] = 0
+				}
+			}
+		case ELU:
+			for c, x := range v {
+				if x < 0 {
+					v[c] = float32(math.Expm1(float64(x)))
 				}
 			}
 		}
@@ -206,6 +213,21 @@ func (portable) reluGrad(g, h Matrix, row, rows int, scale float32) {
 			} else {
 				v[c] = 0
 			}
+		}
+	}
+}
+
+func (portable) eluGrad(g, h Matrix, row, rows int, d Dropout) {
+	back := 1 / d.scale()
+	for r := row; r < row+rows; r++ {
+		v := g.row(r)
+		for c, x := range h.row(r) {
+			if !(x > 0) {
+				v[c] *= float32(x*back) + 1
+			}
+		}
+		if d.threshold() > 0 {
+			d.apply(v, r, 0)
 		}
 	}
 }

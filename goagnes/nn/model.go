@@ -5,7 +5,6 @@ package nn
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/goagnes/goagnes/kernels"
@@ -30,24 +29,42 @@ type Model struct {
 	Parameters []Parameter
 }
 
-// names returns the weights of a layer of the kind.
-func (c Config) names() []string {
-	if c.Kind == SAGE {
-		return sageWeights
-	}
-	return oneWeight
+// shape is the name and size of one parameter of a layer.
+type shape struct {
+	name       string
+	rows, cols int
 }
 
-var (
-	sageWeights = []string{"neighbor.weight", "self.weight"}
-	oneWeight   = []string{"weight"}
-)
+// shapes returns the parameters of layer l in their order, the bias last.
+func (c Config) shapes(l int) []shape {
+	in, out := c.width(l), c.width(l+1)
+	bias := shape{"bias", 1, out}
+	switch c.Kind {
+	case SAGE:
+		return []shape{{"neighbor.weight", in, out}, {"self.weight", in, out}, bias}
+	case GAT:
+		heads, units := c.heads(l)
+		s := []shape{{"weight", in, heads * units}, {"attention.source", heads, units}, {"attention.target", heads, units}}
+		if c.Residual {
+			s = append(s, shape{"residual.weight", in, out})
+		}
+		return append(s, bias)
+	}
+	return []shape{{"weight", in, out}, bias}
+}
+
+// layerSize returns the number of weights of layer l.
+func (c Config) layerSize(l int) (n int) {
+	for _, s := range c.shapes(l) {
+		n += s.rows * s.cols
+	}
+	return n
+}
 
 // NumParameters returns the number of weights of a valid c.
-func (c Config) NumParameters() int {
-	n := 0
+func (c Config) NumParameters() (n int) {
 	for l := range c.Layers {
-		n += (len(c.names())*c.width(l) + 1) * c.width(l+1)
+		n += c.layerSize(l)
 	}
 	return n
 }
@@ -64,11 +81,8 @@ func NewModel(c Config, values []float32) (*Model, error) {
 	m := &Model{Config: c, Values: values}
 	clear(values)
 	for l := range c.Layers {
-		for _, name := range append(slices.Clone(c.names()), "bias") {
-			p := Parameter{Name: fmt.Sprintf("layers.%d.%s", l, name), Rows: c.width(l), Cols: c.width(l + 1)}
-			if name == "bias" {
-				p.Rows = 1
-			}
+		for _, s := range c.shapes(l) {
+			p := Parameter{Name: fmt.Sprintf("layers.%d.%s", l, s.name), Rows: s.rows, Cols: s.cols}
 			p.Values, values = values[:p.Rows*p.Cols:p.Rows*p.Cols], values[p.Rows*p.Cols:]
 			m.Parameters = append(m.Parameters, p)
 		}
@@ -102,26 +116,40 @@ func (m *Model) Initialize(seed uint64) {
 	}
 }
 
-// layer returns the weights (self only for SAGE) and the bias of layer l, taken
-// from values, which has the layout of m.Values.
-func (m *Model) layer(values []float32, l int) (w, self kernels.Matrix, bias []float32) {
-	c := m.Config
-	in, out := c.width(l), c.width(l+1)
+// weights are the parameters of one layer; what a kind lacks is empty.
+type weights struct {
+	w      kernels.Matrix
+	self   kernels.Matrix // of a target's own row: SAGE's, or gat's linear skip
+	source []float32      // gat: the vectors whose products with X W are the scores
+	target []float32
+	bias   []float32
+}
+
+// layer returns the parameters of layer l, taken from values, which has the layout
+// of m.Values.
+func (m *Model) layer(values []float32, l int) (p weights) {
 	at := 0
 	for i := range l {
-		at += (len(c.names())*c.width(i) + 1) * c.width(i+1)
+		at += m.Config.layerSize(i)
 	}
-	w = kernels.NewMatrix(values[at:at+in*out], in, out)
-	at += in * out
-	if c.Kind == SAGE {
-		self = kernels.NewMatrix(values[at:at+in*out], in, out)
-		at += in * out
+	for _, s := range m.Config.shapes(l) {
+		v := values[at : at+s.rows*s.cols]
+		at += len(v)
+		switch s.name {
+		case "weight", "neighbor.weight":
+			p.w = kernels.NewMatrix(v, s.rows, s.cols)
+		case "self.weight", "residual.weight":
+			p.self = kernels.NewMatrix(v, s.rows, s.cols)
+		case "attention.source":
+			p.source = v
+		case "attention.target":
+			p.target = v
+		case "bias":
+			p.bias = v
+		}
 	}
-	return w, self, values[at : at+out]
+	return p
 }
 
 // FirstLayer returns the number of leading Values that belong to layer 0.
-func (m *Model) FirstLayer() int {
-	c := m.Config
-	return (len(c.names())*c.width(0) + 1) * c.width(1)
-}
+func (m *Model) FirstLayer() int { return m.Config.layerSize(0) }

@@ -237,16 +237,22 @@ func (n *Network) aggregation(l int, in kernels.Input) kernels.Aggregation {
 // forward computes layer l.
 func (n *Network) forward(l int) kernels.Matrix {
 	c, e := n.model.Config, n.engine
-	w, self, bias := n.model.layer(n.model.Values, l)
+	p := n.model.layer(n.model.Values, l)
+	w := p.w
 	x := n.input(l)
 	targets := n.sizes.nodes[l+1]
-	z := view(n.buf.hidden[l+1], targets, w.Cols)
+	z := view(n.buf.hidden[l+1], targets, c.width(l+1))
 	beta := float32(0)
-	if c.Kind == SAGE {
-		e.Gemm(kernels.NN, 1, x.Slice(0, targets), self, 0, z)
+	if p.self.Cols > 0 {
+		e.Gemm(kernels.NN, 1, x.Slice(0, targets), p.self, 0, z)
 		beta = 1
 	}
 	switch {
+	case c.Kind == GAT:
+		if beta == 0 {
+			clear(z.Data)
+		}
+		n.attend(l, x, p, z)
 	case c.Kind == MLP:
 		e.Gemm(kernels.NN, 1, x, w, 0, z)
 	case c.transformFirst(l):
@@ -260,7 +266,7 @@ func (n *Network) forward(l int) kernels.Matrix {
 		e.Aggregate(t, n.aggregation(l, x))
 		e.Gemm(kernels.NN, 1, t.Input(), w, beta, z)
 	}
-	e.Epilogue(z, bias, l < c.Layers-1, n.dropout(l+1))
+	e.Epilogue(z, p.bias, c.activation(l), n.dropout(l+1))
 	return z
 }
 
@@ -287,13 +293,13 @@ func (n *Network) Backward(grad kernels.Matrix, gradient []float32) {
 // and returns that of the output of the layer before.
 func (n *Network) backward(l int, dz kernels.Matrix, gradient []float32) kernels.Matrix {
 	c, e := n.model.Config, n.engine
-	w, self, _ := n.model.layer(n.model.Values, l)
-	dw, dself, dbias := n.model.layer(gradient, l)
+	p, d := n.model.layer(n.model.Values, l), n.model.layer(gradient, l)
+	w, dw := p.w, d.w
 	x := n.input(l)
 	targets := n.sizes.nodes[l+1]
-	e.ColumnSums(dbias, dz)
-	if c.Kind == SAGE {
-		e.Gemm(kernels.TN, 1, x.Slice(0, targets), dz, 0, dself)
+	e.ColumnSums(d.bias, dz)
+	if p.self.Cols > 0 {
+		e.Gemm(kernels.TN, 1, x.Slice(0, targets), dz, 0, d.self)
 	}
 	var dx kernels.Matrix
 	if l > 0 {
@@ -304,6 +310,12 @@ func (n *Network) backward(l int, dz kernels.Matrix, gradient []float32) kernels
 		e.Gemm(kernels.TN, 1, x, dz, 0, dw)
 		if l > 0 {
 			e.Gemm(kernels.NT, 1, dz.Input(), w, 0, dx)
+		}
+	case c.Kind == GAT:
+		dy := n.attendBack(l, dz, p, d)
+		e.Gemm(kernels.TN, 1, x, dy, 0, dw)
+		if l > 0 {
+			e.Gemm(kernels.NT, 1, dy.Input(), w, 0, dx)
 		}
 	case c.transformFirst(l):
 		dy := view(n.buf.product, x.Rows, w.Cols)
@@ -323,10 +335,15 @@ func (n *Network) backward(l int, dz kernels.Matrix, gradient []float32) kernels
 	if l == 0 {
 		return dx
 	}
-	if c.Kind == SAGE {
-		e.Gemm(kernels.NT, 1, dz.Input(), self, 1, dx.Slice(0, targets))
+	if p.self.Cols > 0 {
+		e.Gemm(kernels.NT, 1, dz.Input(), p.self, 1, dx.Slice(0, targets))
 	}
-	e.ReluGrad(dx, view(n.buf.hidden[l], x.Rows, w.Rows), n.dropout(l).Rate)
+	h := view(n.buf.hidden[l], x.Rows, w.Rows)
+	if c.activation(l-1) == kernels.ELU {
+		e.ELUGrad(dx, h, n.dropout(l))
+	} else {
+		e.ReluGrad(dx, h, n.dropout(l).Rate)
+	}
 	return dx
 }
 

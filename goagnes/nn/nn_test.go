@@ -121,12 +121,29 @@ func reference(c nn.Config, values []float64, b nn.Batch, mode nn.Mode) [][]floa
 			values = values[n:]
 			return v
 		}
-		w := take(in * out)
-		var self []float64
-		if c.Kind == nn.SAGE {
-			self = take(in * out)
+		var w, self, source, target []float64
+		heads := 1
+		switch {
+		case c.Kind == nn.GAT:
+			heads = c.OutputHeads
+			units := heads * out
+			if l < c.Layers-1 {
+				heads, units = c.Heads, out
+			}
+			w, source, target = take(in*units), take(units), take(units)
+			if c.Residual {
+				self = take(in * out)
+			}
+		default:
+			w = take(in * out)
+			if c.Kind == nn.SAGE {
+				self = take(in * out)
+			}
 		}
 		bias := take(out)
+		attend := func(next [][]float64) {
+			attentionReference(c, l, heads, h, next, w, source, target, edges, mode)
+		}
 		next := make([][]float64, nodes)
 		for t := range next {
 			next[t] = slices.Clone(bias)
@@ -152,10 +169,22 @@ func reference(c nn.Config, values []float64, b nn.Batch, mode nn.Mode) [][]floa
 						add(1/math.Sqrt(degree[t]*degree[u]), int(u), w)
 					}
 				}
+			case nn.GAT:
+				if c.Residual {
+					add(1, t, self)
+				}
 			}
+		}
+		if c.Kind == nn.GAT {
+			attend(next)
+		}
+		for t := range next {
 			if l < c.Layers-1 {
 				for o, v := range next[t] {
 					next[t][o] = max(v, 0)
+					if c.Kind == nn.GAT && v < 0 {
+						next[t][o] = math.Expm1(v)
+					}
 					if mode.Train && c.Dropout > 0 {
 						next[t][o] *= keep(c.Dropout, mode.Key, l+1, t, o)
 					}
@@ -165,6 +194,62 @@ func reference(c nn.Config, values []float64, b nn.Batch, mode nn.Mode) [][]floa
 		h = next
 	}
 	return h[:b.NodesPerHop[0]]
+}
+
+// attentionReference adds the weighted sums of a gat's layer to next, edge by edge.
+func attentionReference(c nn.Config, l, heads int, x, next [][]float64, w, source, target []float64, edges func(int) []uint32, mode nn.Mode) {
+	last := l == c.Layers-1
+	units := len(source) / heads
+	rows := make([][]float64, len(x))
+	for u, row := range x {
+		rows[u] = make([]float64, heads*units)
+		for i, v := range row {
+			for o := range rows[u] {
+				rows[u][o] += v * w[i*heads*units+o]
+			}
+		}
+	}
+	at := 0 // edges are numbered over all targets
+	for t := range x {
+		for h := range heads {
+			exp := func(u int) float64 {
+				var s float64
+				for o := h * units; o < (h+1)*units; o++ {
+					s += rows[u][o]*source[o] + rows[t][o]*target[o]
+				}
+				if s < 0 {
+					s *= 0.2
+				}
+				return math.Exp(s)
+			}
+			sum := exp(t)
+			for _, u := range edges(t) {
+				if int(u) != t {
+					sum += exp(int(u))
+				}
+			}
+			add := func(u, stream, row int) {
+				a := exp(u) / sum
+				if mode.Train && c.AttentionDropout > 0 {
+					a *= keep(c.AttentionDropout, mode.Key, l+stream, row, h)
+				}
+				for o := range units {
+					if last {
+						next[t][o] += a / float64(heads) * rows[u][h*units+o]
+					} else {
+						next[t][h*units+o] += a * rows[u][h*units+o]
+					}
+				}
+			}
+			add(t, 2<<16, t)
+			for j, u := range edges(t) {
+				if int(u) != t {
+					add(int(u), 1<<16, at+j)
+				}
+			}
+		}
+		at += len(edges(t))
+	}
 }
 
 func engine(t *testing.T, backend string, threads int) *kernels.Engine {
@@ -232,10 +317,14 @@ func variants() (all []variant) {
 			b.Degree[i] = uint32(i % 7)
 		}
 	}
-	for _, kind := range []string{nn.GCN, nn.SAGE, nn.MLP} {
+	for _, kind := range []string{nn.GCN, nn.SAGE, nn.GAT, nn.MLP} {
 		for layers := 1; layers <= 3; layers++ {
 			c := nn.Config{Kind: kind, Inputs: 5, Hidden: 9, Classes: 4, Layers: layers}
 			wide := nn.Config{Kind: kind, Inputs: 50, Hidden: 6, Classes: 3, Layers: layers}
+			if kind == nn.GAT {
+				c.Heads, c.OutputHeads = 3, 2
+				wide.Heads, wide.OutputHeads, wide.Residual = 2, 1, true
+			}
 			add := func(name string, c nn.Config, half bool, prep func(*nn.Batch)) {
 				all = append(all, variant{fmt.Sprintf("%s/%d/%s", kind, layers, name), c, half, prep})
 			}
@@ -247,6 +336,10 @@ func variants() (all []variant) {
 			add("dropout half", c, true, nil)
 			add("degrees", c, false, degrees)
 			c.InputDropout, wide.InputDropout = true, true
+			if kind == nn.GAT {
+				c.AttentionDropout, wide.AttentionDropout = 0.3, 0.6
+				c.Residual = true
+			}
 			add("input dropout scaled", c, false, scale)
 			add("wide input dropout half", wide, true, scale)
 		}
@@ -331,8 +424,11 @@ func gradients(t *testing.T, c nn.Config, m *nn.Model, e *kernels.Engine, b nn.B
 
 // Bits do not depend on the number of threads, nor on garbage in the arena.
 func TestThreadsAndArena(t *testing.T) {
-	for _, kind := range []string{nn.GCN, nn.SAGE, nn.MLP} {
+	for _, kind := range []string{nn.GCN, nn.SAGE, nn.GAT, nn.MLP} {
 		c := nn.Config{Kind: kind, Inputs: 70, Hidden: 40, Classes: 5, Layers: 3, Dropout: 0.5}
+		if kind == nn.GAT {
+			c.Heads, c.OutputHeads, c.AttentionDropout, c.Residual = 8, 3, 0.5, true
+		}
 		b := sample(rand.New(rand.NewPCG(1, 1)), c.Hops(), c.Inputs, false)
 		var first []float32
 		for _, threads := range []int{1, 2, 5} {
@@ -411,12 +507,16 @@ func TestGraphErrors(t *testing.T) {
 func TestConfigRefused(t *testing.T) {
 	good := nn.Config{Kind: nn.GCN, Inputs: 3, Hidden: 4, Classes: 2, Layers: 2}
 	for field, change := range map[string]func(*nn.Config){
-		"kind":    func(c *nn.Config) { c.Kind = "gat" },
-		"inputs":  func(c *nn.Config) { c.Inputs = 0 },
-		"hidden":  func(c *nn.Config) { c.Hidden = nn.MaxUnits + 1 },
-		"classes": func(c *nn.Config) { c.Classes = -1 },
-		"layers":  func(c *nn.Config) { c.Layers = nn.MaxLayers + 1 },
-		"dropout": func(c *nn.Config) { c.Dropout = math.NaN() },
+		"kind":              func(c *nn.Config) { c.Kind = "gin" },
+		"inputs":            func(c *nn.Config) { c.Inputs = 0 },
+		"hidden":            func(c *nn.Config) { c.Hidden = nn.MaxUnits + 1 },
+		"classes":           func(c *nn.Config) { c.Classes = -1 },
+		"layers":            func(c *nn.Config) { c.Layers = nn.MaxLayers + 1 },
+		"dropout":           func(c *nn.Config) { c.Dropout = math.NaN() },
+		"heads":             func(c *nn.Config) { c.Heads = 2 },
+		"output_heads":      func(c *nn.Config) { c.Kind, c.Heads, c.OutputHeads = nn.GAT, 2, nn.MaxHeads+1 },
+		"attention_dropout": func(c *nn.Config) { c.AttentionDropout = 0.5 },
+		"residual":          func(c *nn.Config) { c.Residual = true },
 	} {
 		c := good
 		change(&c)

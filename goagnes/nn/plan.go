@@ -66,6 +66,52 @@ type buffers struct {
 	product    []float32                // X W, where the product comes first; later its gradient
 	gradient   [2][]float32             // of a layer's output and of its input, taking turns
 	ptrT, dstT []uint32                 // transposed graph of a layer
+
+	// gat: by layer, what the backward pass reads again; then one layer's gradients.
+	attention [MaxLayers]attention
+	edgeT     []uint32 // edge of each entry of dstT
+	dWeight   []float32
+	dSelf     []float32
+	dTarget   []float32
+	dSource   []float32
+}
+
+// attention are the buffers of one layer's attention.
+type attention struct {
+	product        []float32 // X W of the layer's sources
+	source, target []float32 // scores: heads a node
+	weight, self   []float32 // coefficients: heads an edge, heads a target
+}
+
+// carveAttention takes gat's own buffers: where no backward pass follows, those of
+// the largest layer serve all.
+func (c Config) carveAttention(a *arena, s sizes, train bool, b *buffers) {
+	size := func(l int) [5]int {
+		heads, units := c.heads(l)
+		return [5]int{s.nodes[l] * heads * units, s.nodes[l] * heads, s.nodes[l+1] * heads, s.edges[l] * heads, s.nodes[l+1] * heads}
+	}
+	take := func(n [5]int) attention {
+		return attention{a.take(n[0]), a.take(n[1]), a.take(n[2]), a.take(n[3]), a.take(n[4])}
+	}
+	var most [5]int
+	for l := range c.Layers {
+		for i, n := range size(l) {
+			most[i] = max(most[i], n)
+		}
+	}
+	if !train {
+		one := take(most)
+		for l := range c.Layers {
+			b.attention[l] = one
+		}
+		return
+	}
+	for l := range c.Layers {
+		b.attention[l] = take(size(l))
+	}
+	b.product = a.take(most[0])
+	b.dSource, b.dTarget, b.dWeight, b.dSelf = a.take(most[1]), a.take(most[2]), a.take(most[3]), a.take(most[4])
+	b.edgeT = a.takeWords(s.edges[0])
 }
 
 // arena hands out parts of a float32 array in order; without one it counts.
@@ -111,6 +157,8 @@ func (c Config) carve(a *arena, s sizes, train bool) (b buffers) {
 		b.normInput, b.selfInput = a.take(s.nodes[0]), a.take(s.nodes[1])
 	case SAGE:
 		b.norm = a.take(s.nodes[1])
+	case GAT:
+		c.carveAttention(a, s, train, &b)
 	}
 	var hidden [2]int
 	var aggregated, product int
@@ -122,14 +170,16 @@ func (c Config) carve(a *arena, s sizes, train bool) (b buffers) {
 			gradient[l%2] = max(gradient[l%2], out)
 		}
 		switch {
-		case c.Kind == MLP:
+		case c.Kind == MLP, c.Kind == GAT:
 		case c.transformFirst(l):
 			product = max(product, s.nodes[l]*c.width(l+1))
 		default:
 			aggregated = max(aggregated, s.nodes[l+1]*c.width(l))
 		}
 	}
-	b.product = a.take(product)
+	if c.Kind != GAT {
+		b.product = a.take(product)
+	}
 	if !train {
 		h := [2][]float32{a.take(hidden[0]), a.take(hidden[1])}
 		t := a.take(aggregated)

@@ -29,6 +29,9 @@ type pygCase struct {
 	Logits   []float64 `json:"logits"`
 	Loss     float64   `json:"loss"`
 	Gradient []float64 `json:"gradient"`
+	Heads    int       `json:"heads"`
+	Outputs  int       `json:"output_heads"`
+	Residual bool      `json:"residual"`
 	Steps    int       `json:"steps"`
 	Rate     float64   `json:"lr"`
 	Decay    float64   `json:"weight_decay"`
@@ -84,7 +87,8 @@ func TestAgainstPyG(t *testing.T) {
 	for _, backend := range kernels.Backends() {
 		for _, c := range pygCases(t) {
 			t.Run(fmt.Sprintf("%s/%s/%d", backend, c.Kind, c.Layers), func(t *testing.T) {
-				config := nn.Config{Kind: c.Kind, Inputs: c.Inputs, Hidden: c.Hidden, Classes: c.Classes, Layers: c.Layers}
+				config := nn.Config{Kind: c.Kind, Inputs: c.Inputs, Hidden: c.Hidden, Classes: c.Classes, Layers: c.Layers,
+					Heads: c.Heads, OutputHeads: c.Outputs, Residual: c.Residual}
 				m, err := nn.NewModel(config, make([]float32, config.NumParameters()))
 				if err != nil {
 					t.Fatal(err)

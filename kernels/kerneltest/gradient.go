@@ -86,7 +86,7 @@ func (s suite) gradients(t *testing.T) {
 	}
 	epilogue := func() []float32 {
 		h := kernels.NewMatrix(append([]float32(nil), z.Data...), m, n)
-		e.Epilogue(h, bias, true, drop)
+		e.Epilogue(h, bias, kernels.ReLU, drop)
 		return h.Data
 	}
 	dz := kernels.NewMatrix(append([]float32(nil), r.Data...), m, n)
@@ -95,4 +95,28 @@ func (s suite) gradients(t *testing.T) {
 	dbias := make([]float32, n)
 	e.ColumnSums(dbias, dz)
 	differ(t, "Epilogue by bias", bias, dbias, r.Data, epilogue)
+
+	// ELU bends, so its differences are taken of the definition, in float64.
+	for _, d := range []kernels.Dropout{{}, drop} {
+		h, g := kernels.NewMatrix(append([]float32(nil), z.Data...), m, n), kernels.NewMatrix(append([]float32(nil), r.Data...), m, n)
+		h.Data[3], z.Data[3] = 0, 0
+		e.Epilogue(h, nil, kernels.ELU, d)
+		e.ELUGrad(g, h, d)
+		const step = 1e-6
+		elu := func(v float64) float64 {
+			if v > 0 {
+				return v
+			}
+			return math.Expm1(v)
+		}
+		for i, v := range z.Data {
+			want := 0.0
+			if d.Rate == 0 || kept(d, i/n, i%n) {
+				want = float64(r.Data[i]) / (1 - float64(d.Rate)) * (elu(float64(v)+step) - elu(float64(v)-step)) / (2 * step)
+			}
+			if bound := (16*epsilon + step) * math.Abs(2*float64(r.Data[i])); !(math.Abs(float64(g.Data[i])-want) <= bound) {
+				t.Errorf("ELU: gradient %d is %v, differences give %v within %g", i, g.Data[i], want, bound)
+			}
+		}
+	}
 }

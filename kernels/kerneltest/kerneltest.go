@@ -23,6 +23,7 @@ func Run(t *testing.T, backend string) {
 		{"Gemm", suite.gemm}, {"GemmSpecialValues", suite.gemmSpecial}, {"GemmHalfScaleDropout", suite.gemmInput},
 		{"Aggregate", suite.aggregate}, {"AggregateTransposed", suite.transposed},
 		{"RowSums", suite.rowSums}, {"Epilogue", suite.epilogue}, {"ReluGrad", suite.reluGrad}, {"ColumnSums", suite.columnSums},
+		{"Attention", suite.attention}, {"AttentionGradients", suite.attentionGradients}, {"AttentionShapes", suite.attentionShapes},
 		{"CrossEntropy", suite.crossEntropy}, {"Gradients", suite.gradients}, {"Adam", suite.adam}, {"Stop", suite.stop}, {"Shapes", suite.shapes},
 	}
 	for _, c := range tests {

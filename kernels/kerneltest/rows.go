@@ -180,7 +180,7 @@ func (s suite) rowSums(t *testing.T) {
 func (s suite) epilogue(t *testing.T) {
 	drop := kernels.Dropout{Rate: 0.25, Key: [2]uint32{9, 1}, Layer: 1}
 	for _, cols := range []int{1, 7, 8, 31, 32, 33, 100} {
-		for mode := range 8 {
+		for mode := range 12 {
 			z := s.matrix(2100, cols, 1)
 			z.Data[0] = float32(math.NaN())
 			var bias []float32
@@ -188,14 +188,14 @@ func (s suite) epilogue(t *testing.T) {
 			if mode&1 != 0 {
 				bias = s.random(cols)
 			}
-			relu := mode&2 != 0
-			if mode&4 != 0 {
+			f := kernels.Activation(mode >> 2)
+			if mode&2 != 0 {
 				d = drop
 			}
 			got := s.everyThreads(t, func(e *kernels.Engine) []float32 {
 				out := z
 				out.Data = slices.Clone(z.Data)
-				e.Epilogue(out, bias, relu, d)
+				e.Epilogue(out, bias, f, d)
 				return out.Data
 			})
 			for r := range z.Rows {
@@ -204,17 +204,23 @@ func (s suite) epilogue(t *testing.T) {
 					if bias != nil {
 						want += bias[c]
 					}
-					if relu && want <= 0 {
+					if f == kernels.ReLU && want <= 0 {
 						want = 0
+					}
+					var off float32
+					if f == kernels.ELU && want < 0 {
+						off = 4 * epsilon // of e^x, whatever is left after the 1 is taken off
+						want = float32(math.Expm1(float64(want)))
 					}
 					if d.Rate > 0 {
 						want *= float32(1 / (1 - float64(d.Rate)))
+						off *= 2
 						if !kept(d, r, c) {
 							want = 0
 						}
 					}
 					v := got[r*z.Stride+c]
-					if v != want && !(v != v && want != want) {
+					if v != want && !(v != v && want != want) && !(math.Abs(float64(v-want)) <= float64(off)) {
 						t.Fatalf("%d columns, mode %d: (%d,%d) is %v, want %v", cols, mode, r, c, v, want)
 					}
 				}
@@ -336,8 +342,10 @@ func (s suite) shapes(t *testing.T) {
 	requirePanic(t, "Aggregate scales", func() {
 		e.Aggregate(c, kernels.Aggregation{Ptr: ptr, Src: src, In: c.Input(), ColScale: make([]float32, 2)})
 	})
-	requirePanic(t, "Epilogue bias", func() { e.Epilogue(c, make([]float32, 4), true, kernels.Dropout{}) })
-	requirePanic(t, "Epilogue rate", func() { e.Epilogue(c, nil, true, kernels.Dropout{Rate: 1}) })
+	requirePanic(t, "Epilogue bias", func() { e.Epilogue(c, make([]float32, 4), kernels.ReLU, kernels.Dropout{}) })
+	requirePanic(t, "Epilogue rate", func() { e.Epilogue(c, nil, kernels.ReLU, kernels.Dropout{Rate: 1}) })
+	requirePanic(t, "Epilogue activation", func() { e.Epilogue(c, nil, 3, kernels.Dropout{}) })
+	requirePanic(t, "ELUGrad", func() { e.ELUGrad(a, b, kernels.Dropout{}) })
 	requirePanic(t, "ReluGrad", func() { e.ReluGrad(a, b, 0) })
 	requirePanic(t, "ColumnSums", func() { e.ColumnSums(make([]float32, 4), c) })
 	requirePanic(t, "Step", func() { e.Step(kernels.Adam{}, 1, make([]float32, 2), nil, nil, nil) })
