@@ -20,6 +20,10 @@ type trainRequest struct {
 	Save              string   `json:"save"`
 	Layers            int      `json:"layers"`
 	Hidden            int      `json:"hidden"`
+	Heads             int      `json:"heads"`
+	OutputHeads       int      `json:"output_heads"`
+	AttentionDropout  *float64 `json:"attention_dropout"`
+	Residual          bool     `json:"residual"`
 	Dropout           *float64 `json:"dropout"`
 	LearningRate      float64  `json:"lr"`
 	WeightDecay       *float64 `json:"weight_decay"`
@@ -48,6 +52,7 @@ func runTrain(ctx context.Context, s control.Store, request json.RawMessage, rep
 	return goagnes.Train(ctx, opened.Store, goagnes.TrainOptions{
 		Options: train.Options{
 			Model: r.Model, Preset: r.Preset, Layers: r.Layers, Hidden: r.Hidden, Dropout: r.Dropout,
+			Heads: r.Heads, OutputHeads: r.OutputHeads, AttentionDropout: r.AttentionDropout, Residual: r.Residual,
 			LearningRate: r.LearningRate, WeightDecay: r.WeightDecay, Epochs: r.Epochs, Patience: r.Patience,
 			BatchSize: r.BatchSize, NumNeighbors: r.NumNeighbors, EvalNeighbors: r.EvalNeighbors,
 			EvalBatchSize: r.EvalBatchSize, Seed: r.Seed, NormalizeFeatures: r.NormalizeFeatures,

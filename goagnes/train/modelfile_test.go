@@ -20,12 +20,13 @@ import (
 
 func TestSaveLoadPredict(t *testing.T) {
 	g := community(400, 3, 8, 0.8)
-	for _, model := range []string{"gcn", "sage", "mlp"} {
+	for _, model := range []string{"gcn", "sage", "gat", "mlp"} {
 		o := small()
 		o.Model, o.NormalizeFeatures = model, true
 		if model == "mlp" {
 			o.NumNeighbors = nil
 		}
+		o.Residual = model == "gat"
 		r, m := must(t, &memorySource{graph: g}, o)
 		dir := t.TempDir()
 		path := filepath.Join(dir, "model.npz")

@@ -10,26 +10,45 @@ import (
 	"github.com/goagnes/goagnes/layout"
 )
 
-// PresetCitation names the preset for small graphs with few labels; see
-// [Options.Preset].
-const PresetCitation = "citation"
+// Names of presets; see [Options.Preset].
+const (
+	PresetCitation = "citation" // small graphs with few labels and many features
+	PresetShchur   = "shchur"   // co-purchase and co-authorship graphs, some labels a class
+)
 
 // Options of a training run. The zero value is the default; a preset changes
 // defaults, never what is set. Every number has an upper limit, given by the
 // *OptionError that refuses it.
 type Options struct {
-	// Model is "sage", "gcn" or "mlp". Default sage.
+	// Model is "sage", "gcn", "gat" or "mlp". Default sage.
 	Model string
 	// Preset is "" or "citation": two layers, Adam with rate 0.01, dropout 0.5 on
 	// the input of each layer, 200 epochs, rows of features divided by their sum,
 	// all neighbours in training. GCN: 16 units, decay 5e-4, as Kipf and Welling
 	// (2017) and PyG's example. SAGE: 64 units, decay 5e-3. MLP: 64 units, decay
-	// 5e-3. Decay applies to the first layer only, as in both sources.
+	// 5e-3. Decay applies to the first layer only, as in both sources. GAT: 8 heads of
+	// 8 units and one output head, rate 0.005, dropout 0.6 of inputs and of attention,
+	// decay 5e-4 of all weights, as Veličković et al. (2018) and PyG's example.
+	//
+	// "shchur": the citation preset but for rows of features, which stay as they are,
+	// and 64 units in GCN, as Shchur et al. (2018) train on Amazon's and Coauthor
+	// graphs.
 	Preset string
 	// Layers is the number of layers, 1 to 5. Default 3.
 	Layers int
-	// Hidden is the number of units of every layer but the last. Default 256.
+	// Hidden is the number of units of every layer but the last, all heads together.
+	// Default 256.
 	Hidden int
+	// Heads is the number of heads of GAT's layers but the last, side by side; it
+	// divides Hidden. Default 8.
+	Heads int
+	// OutputHeads is the number of heads of GAT's last layer, averaged. Default 1.
+	OutputHeads int
+	// AttentionDropout is the rate of GAT's attention coefficients, in [0, 1).
+	// Default 0.
+	AttentionDropout *float64
+	// Residual adds a linear skip to each of GAT's layers.
+	Residual bool
 	// Dropout is the rate before every layer but the first, in [0, 1). Default 0.
 	Dropout *float64
 	// LearningRate is Adam's. Default 0.003.
@@ -66,7 +85,7 @@ type Options struct {
 	Allocator Allocator
 	// Progress, unless nil, is called with stage "train" after each minibatch that
 	// is trained on: how many so far, and how many there will be if no patience
-	// runs out, 0 during the first epoch.
+	// runs out, 0 where the Source does not tell before the end of the first epoch.
 	Progress func(stage string, done, total int64)
 }
 
@@ -76,6 +95,10 @@ type Settings struct {
 	Preset            string  `json:"preset"`
 	Layers            int     `json:"layers"`
 	Hidden            int     `json:"hidden"`
+	Heads             int     `json:"heads,omitempty"` // of gat
+	OutputHeads       int     `json:"output_heads,omitempty"`
+	AttentionDropout  float64 `json:"attention_dropout,omitempty"`
+	Residual          bool    `json:"residual,omitempty"`
 	Dropout           float64 `json:"dropout"`
 	InputDropout      bool    `json:"input_dropout"`
 	LearningRate      float64 `json:"lr"`
@@ -111,15 +134,24 @@ const (
 	maxFanout    = 1 << 20
 )
 
-// citation is the preset: hidden units and decay by model.
-var citation = map[string]struct {
-	hidden int
-	decay  float64
-}{
-	nn.GCN:  {16, 5e-4},
-	nn.SAGE: {64, 5e-3},
-	nn.MLP:  {64, 5e-3},
+// recipe is what a preset sets by model.
+type recipe struct {
+	hidden  int
+	rate    float64
+	dropout float64 // of inputs, and of gat's attention
+	decay   float64
+	first   bool // decay of the first layer alone
 }
+
+// citation is the preset of that name; shchur differs in hidden units of gcn alone.
+var citation = map[string]recipe{
+	nn.GCN:  {16, 0.01, 0.5, 5e-4, true},
+	nn.SAGE: {64, 0.01, 0.5, 5e-3, true},
+	nn.GAT:  {64, 0.005, 0.6, 5e-4, false},
+	nn.MLP:  {64, 0.01, 0.5, 5e-3, true},
+}
+
+const presetEpochs = 200
 
 // Resolve fills in defaults and returns an *OptionError for the first option
 // that is out of bounds. Threads and Backend are filled in by Train.
@@ -135,17 +167,27 @@ func (o Options) Resolve() (Settings, error) {
 	fanout := 10
 	switch o.Preset {
 	case "":
-	case PresetCitation:
+	case PresetCitation, PresetShchur:
 		p, ok := citation[s.Model]
 		if !ok {
-			return s, &OptionError{"model", fmt.Sprintf("%q is not a model; choose gcn, sage or mlp", s.Model)}
+			return s, &OptionError{"model", fmt.Sprintf("%q is not a model; choose gcn, sage, gat or mlp", s.Model)}
 		}
-		s.Layers, s.Hidden, s.LearningRate, s.Epochs = 2, p.hidden, 0.01, 200
-		s.Dropout, s.InputDropout, s.WeightDecay, s.DecayFirstLayer = 0.5, true, p.decay, true
-		s.NormalizeFeatures = true
+		s.Layers, s.Hidden, s.LearningRate, s.Epochs = 2, p.hidden, p.rate, presetEpochs
+		s.Dropout, s.InputDropout, s.WeightDecay, s.DecayFirstLayer = p.dropout, true, p.decay, p.first
+		if s.Model == nn.GAT {
+			s.AttentionDropout = p.dropout
+		}
+		if o.Preset == PresetCitation {
+			s.NormalizeFeatures = true
+		} else if s.Model == nn.GCN {
+			s.Hidden = 64
+		}
 		fanout = -1
 	default:
-		return s, &OptionError{"preset", fmt.Sprintf("%q is not a preset; choose citation, or none", o.Preset)}
+		return s, &OptionError{"preset", fmt.Sprintf("%q is not a preset; choose citation or shchur, or none", o.Preset)}
+	}
+	if s.Model == nn.GAT {
+		s.Heads, s.OutputHeads = 8, 1
 	}
 	for _, f := range []struct {
 		name  string
@@ -155,6 +197,8 @@ func (o Options) Resolve() (Settings, error) {
 	}{
 		{"layers", o.Layers, &s.Layers, nn.MaxLayers},
 		{"hidden", o.Hidden, &s.Hidden, nn.MaxUnits},
+		{"heads", o.Heads, &s.Heads, nn.MaxHeads},
+		{"output_heads", o.OutputHeads, &s.OutputHeads, nn.MaxHeads},
 		{"epochs", o.Epochs, &s.Epochs, maxEpochs},
 		{"patience", o.Patience, &s.Patience, maxEpochs},
 		{"batch_size", o.BatchSize, &s.BatchSize, maxBatchSize},
@@ -176,6 +220,10 @@ func (o Options) Resolve() (Settings, error) {
 	if o.Dropout != nil {
 		s.Dropout = *o.Dropout
 	}
+	if o.AttentionDropout != nil {
+		s.AttentionDropout = *o.AttentionDropout
+	}
+	s.Residual = o.Residual
 	if o.WeightDecay != nil {
 		s.WeightDecay = *o.WeightDecay
 	}
@@ -227,5 +275,6 @@ type Shape struct {
 
 func (s Settings) config(shape Shape) nn.Config {
 	return nn.Config{Kind: s.Model, Inputs: shape.Features, Hidden: s.Hidden, Classes: shape.Classes, Layers: s.Layers,
-		Dropout: s.Dropout, InputDropout: s.InputDropout}
+		Dropout: s.Dropout, InputDropout: s.InputDropout,
+		Heads: s.Heads, OutputHeads: s.OutputHeads, AttentionDropout: s.AttentionDropout, Residual: s.Residual}
 }

@@ -38,7 +38,7 @@ func must(t *testing.T, src train.Source, o train.Options) (*train.Report, *trai
 func TestEqualRunsAreEqual(t *testing.T) {
 	g := community(600, 3, 8, 0.8)
 	rate := 0.3
-	for _, model := range []string{nn.GCN, nn.SAGE, nn.MLP} {
+	for _, model := range []string{nn.GCN, nn.SAGE, nn.GAT, nn.MLP} {
 		o := small()
 		o.Model, o.Dropout, o.Seed = model, &rate, 5
 		if model == nn.MLP {
@@ -62,7 +62,7 @@ func TestEqualRunsAreEqual(t *testing.T) {
 func TestLearnsFromNeighbours(t *testing.T) {
 	g := community(3000, 3, 8, 1.5)
 	accuracy := map[string]float64{}
-	for _, model := range []string{nn.GCN, nn.SAGE, nn.MLP} {
+	for _, model := range []string{nn.GCN, nn.SAGE, nn.GAT, nn.MLP} {
 		o := small()
 		o.Model, o.Epochs = model, 15
 		if model == nn.MLP {
@@ -71,8 +71,8 @@ func TestLearnsFromNeighbours(t *testing.T) {
 		r, _ := must(t, &memorySource{graph: g}, o)
 		accuracy[model] = *r.TestAccuracy
 	}
-	if accuracy[nn.GCN] < 0.85 || accuracy[nn.SAGE] < 0.85 || accuracy[nn.MLP] > 0.7 || accuracy[nn.MLP] < 0.4 {
-		t.Errorf("test accuracies %v; want gcn and sage at least 0.85, mlp 0.4 to 0.7", accuracy)
+	if accuracy[nn.GCN] < 0.85 || accuracy[nn.SAGE] < 0.85 || accuracy[nn.GAT] < 0.85 || accuracy[nn.MLP] > 0.7 || accuracy[nn.MLP] < 0.4 {
+		t.Errorf("test accuracies %v; want gcn, sage and gat at least 0.85, mlp 0.4 to 0.7", accuracy)
 	}
 }
 
@@ -465,8 +465,15 @@ func TestOptionsRefused(t *testing.T) {
 		name string
 		o    train.Options
 	}{
-		{"kind", train.Options{Model: "gat"}},
-		{"model", train.Options{Model: "gat", Preset: "citation"}},
+		{"kind", train.Options{Model: "gin"}},
+		{"model", train.Options{Model: "gin", Preset: "citation"}},
+		{"heads", train.Options{Model: "gat", Heads: -1}},
+		{"hidden", train.Options{Model: "gat", Heads: 7}},
+		{"heads", train.Options{Model: "gcn", Heads: 2}},
+		{"output_heads", train.Options{Model: "gat", OutputHeads: 1 << 20}},
+		{"attention_dropout", train.Options{Model: "gat", AttentionDropout: &one}},
+		{"attention_dropout", train.Options{Model: "sage", AttentionDropout: &nan}},
+		{"residual", train.Options{Model: "sage", Residual: true}},
 		{"preset", train.Options{Preset: "cora"}},
 		{"layers", train.Options{Layers: 6}},
 		{"hidden", train.Options{Hidden: -1}},
@@ -502,6 +509,24 @@ func TestPreset(t *testing.T) {
 	if s.Hidden != 7 || s.Dropout != 0 || !slices.Equal(s.NumNeighbors, []int{3, 2}) || s.Layers != 2 || s.Epochs != 200 ||
 		s.LearningRate != 0.01 || s.WeightDecay != 5e-4 || !s.NormalizeFeatures || !slices.Equal(s.EvalNeighbors, []int{-1, -1}) {
 		t.Errorf("%+v", s)
+	}
+	for _, c := range []struct {
+		model, preset string
+		want          train.Settings
+	}{
+		{nn.GAT, train.PresetCitation, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, NormalizeFeatures: true}},
+		{nn.GAT, train.PresetShchur, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4}},
+		{nn.GCN, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.5, LearningRate: 0.01, WeightDecay: 5e-4, DecayFirstLayer: true}},
+	} {
+		s, err := train.Options{Model: c.model, Preset: c.preset}.Resolve()
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := c.want
+		if s.Hidden != w.Hidden || s.Heads != w.Heads || s.OutputHeads != w.OutputHeads || s.AttentionDropout != w.AttentionDropout || s.Dropout != w.Dropout ||
+			s.LearningRate != w.LearningRate || s.WeightDecay != w.WeightDecay || s.DecayFirstLayer != w.DecayFirstLayer || s.NormalizeFeatures != w.NormalizeFeatures {
+			t.Errorf("%s %s: %+v, want %+v", c.model, c.preset, s, w)
+		}
 	}
 	d, err := train.Options{}.Resolve()
 	if err != nil {

@@ -21,6 +21,10 @@ def train(
     *,
     layers: int | None = None,
     hidden: int | None = None,
+    heads: int | None = None,
+    output_heads: int | None = None,
+    attention_dropout: float | None = None,
+    residual: bool | None = None,
     dropout: float | None = None,
     lr: float | None = None,
     weight_decay: float | None = None,
@@ -40,8 +44,11 @@ def train(
 ) -> dict[str, Any]:
     """Trains a node classifier on the store's splits train, val and test, in Go.
 
-    ``model`` is "sage", "gcn" or "mlp"; ``preset`` "citation" is the setting of the
-    citation benchmarks. What is None is the preset's or the trainer's default, which
+    ``model`` is "sage", "gcn", "gat" or "mlp"; ``preset`` "citation" is the setting of
+    the citation benchmarks, "shchur" that of the Amazon and Coauthor graphs. ``heads``,
+    ``output_heads``, ``attention_dropout`` and ``residual`` (linear skips) are of "gat":
+    the heads of its layers lie side by side and share ``hidden``, those of the last one
+    are averaged. What is None is the preset's or the trainer's default, which
     the result names. ``save`` writes the weights as .npz.
 
     Returns the report of ``goagnes train --json``: options, losses and accuracies of
@@ -58,6 +65,10 @@ def train(
         "save": None if save is None else path_text("save", save),
         "layers": layers,
         "hidden": hidden,
+        "heads": heads,
+        "output_heads": output_heads,
+        "attention_dropout": attention_dropout,
+        "residual": residual,
         "dropout": dropout,
         "lr": lr,
         "weight_decay": weight_decay,

@@ -34,10 +34,14 @@ var trainCommand = command{
 	prepare: func(set *flag.FlagSet) func(context.Context, invocation) (*result, error) {
 		open := openFlags(set)
 		o := &goagnes.TrainOptions{}
-		set.StringVar(&o.Model, "model", "sage", "`name` of the model: sage, gcn or mlp")
-		set.StringVar(&o.Preset, "preset", "", "`name` of a set of defaults: citation")
+		set.StringVar(&o.Model, "model", "sage", "`name` of the model: sage, gcn, gat or mlp")
+		set.StringVar(&o.Preset, "preset", "", "`name` of a set of defaults: citation or shchur")
 		set.IntVar(&o.Layers, "layers", 0, "layers `n`, default 3")
 		set.IntVar(&o.Hidden, "hidden", 0, "units `n` of every layer but the last, default 256")
+		set.IntVar(&o.Heads, "heads", 0, "heads `n` of gat's layers but the last, default 8")
+		set.IntVar(&o.OutputHeads, "output-heads", 0, "heads `n` of gat's last layer, averaged, default 1")
+		set.Var(optionalFloat{&o.AttentionDropout}, "attention-dropout", "`rate` of gat's attention coefficients, default 0")
+		set.BoolVar(&o.Residual, "residual", false, "add a linear skip to each of gat's layers")
 		set.Var(optionalFloat{&o.Dropout}, "dropout", "`rate` before every layer but the first, default 0")
 		set.Float64Var(&o.LearningRate, "lr", 0, "learning `rate` of Adam, default 0.003")
 		set.Var(optionalFloat{&o.WeightDecay}, "weight-decay", "L2 `penalty`, default 0")
