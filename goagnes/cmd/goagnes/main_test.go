@@ -395,7 +395,7 @@ func TestStatusAndErrorLine(t *testing.T) {
 		"unknown kind":         {"generate new --num-nodes 10 --kind grid", exitUsage, []string{"rmat"}},
 		"no model file":        {"predict ring", exitUsage, []string{"--model"}},
 		"bad model file":       {"predict ring --model bad.txt", exitRefused, []string{"bad.txt"}},
-		"unknown model":        {"train ring --model gat", exitUsage, []string{"gat", "sage"}},
+		"unknown model":        {"train ring --model gin", exitUsage, []string{"gin", "sage"}},
 		"hops and layers":      {"train ring --num-neighbors 3,3", exitUsage, []string{"num_neighbors"}},
 		"unsupported compress": {"build new --edge-index edge_index.npy --compression lz4", exitUsage, []string{"compression=lz4"}},
 	} {
