@@ -18,7 +18,7 @@ type Memory = source.Array
 
 // Input is an array that a build reads: a file or memory, not both.
 type Input struct {
-	File   string  // .npy, or for edges also a text edge list, plain or gzip
+	File   string  // .npy, or for edges also what [Import] reads as snap, csv, mtx or scipy
 	Memory *Memory // an array of the process
 }
 
@@ -56,6 +56,7 @@ type BuildOptions struct {
 	NumThreads   int              // default 2
 	Overwrite    bool             // replace a store at path
 	Format       string           // of Import's source, default "auto"
+	SplitIndex   int              // of Import: which split of a source that has several, from 0
 	Progress     Progress         // called at most 20 times a second
 }
 
@@ -84,7 +85,10 @@ func Import(ctx context.Context, path, from string, o BuildOptions) (*BuildRepor
 	if format == "" {
 		format = "auto"
 	}
-	d, err := source.Open(ctx, from, format, source.Options{Scratch: o.Scratch})
+	if o.SplitIndex < 0 {
+		return nil, argumentf("split_index", "%d is negative; splits count from 0", o.SplitIndex)
+	}
+	d, err := source.Open(ctx, from, format, source.Options{Scratch: o.Scratch, SplitIndex: o.SplitIndex})
 	if err != nil {
 		return nil, err
 	}

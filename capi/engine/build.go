@@ -42,6 +42,7 @@ type buildRequest struct {
 	FeatureDType string           `json:"feature_dtype"`
 	Compression  string           `json:"compression"`
 	Overwrite    bool             `json:"overwrite"`
+	SplitIndex   int              `json:"split_index"`
 }
 
 func runBuild(ctx context.Context, kind string, request json.RawMessage, report control.Progress) (any, error) {
@@ -53,7 +54,7 @@ func runBuild(ctx context.Context, kind string, request json.RawMessage, report 
 		NumNodes: r.NumNodes, IDs: r.IDs, Undirected: r.Undirected, SelfLoops: r.SelfLoops, Duplicates: r.Duplicates,
 		Order: r.Order, BlockSize: r.BlockSize, FeatureDType: r.FeatureDType,
 		Compression: r.Compression, Memory: r.Memory, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit,
-		NumThreads: r.NumThreads, Overwrite: r.Overwrite, Format: r.Format, Progress: goagnes.Progress(report),
+		NumThreads: r.NumThreads, Overwrite: r.Overwrite, Format: r.Format, SplitIndex: r.SplitIndex, Progress: goagnes.Progress(report),
 		Splits: make(map[string]goagnes.Input, len(r.Splits)),
 	}
 	var err error

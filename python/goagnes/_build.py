@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goagnes import _tasks
-from goagnes._arguments import flag, integer, only, word
+from goagnes._arguments import count, flag, integer, only, word
 from goagnes._arrays import ArrayLike, describe, dtype_name, path_text
 from goagnes._errors import UnsupportedError, UsageError
 from goagnes._progress import ProgressArgument
@@ -129,13 +129,27 @@ def import_dataset(
     duplicates: str = "keep",
     split: str | None = None,
     split_seed: int = 0,
+    split_index: int = 0,
     num_threads: int | None = None,
     scratch_limit: int | str | None = None,
 ) -> Store:
     """Builds a store at ``path`` from a data set in its published form, and opens it.
 
-    ``source`` is a file or directory, ``format`` its format or "auto". The other
-    arguments are those of :func:`build`. Raises InputError with file and line for data
+    ``source`` is a file or directory, ``format`` its format or "auto", which tells by
+    content; docs/import.md says what each keeps and drops:
+
+    ``snap``           lines of two ids, any comment lines, plain, gzip or zstd
+    ``csv``            a table with two columns of ids, with or without a header
+    ``ve``             a pair of files NAME.v and NAME.e
+    ``mtx``            a square Matrix Market file
+    ``scipy``          a square matrix saved by scipy.sparse.save_npz
+    ``npy``            edge_index.npy, or a directory with x.npy, y.npy, split_NAME.npy beside it
+    ``npz``            an archive with edge_index, x, y and splits
+    ``heterophilous``  Minesweeper and its kin as published; ``split_index`` (0 to 9, default
+                       0) chooses the split
+    ``planetoid``      Cora, Citeseer, Pubmed: ind.NAME.*
+
+    The other arguments are those of :func:`build`. Raises InputError with file and line for data
     that is refused, UnsupportedError for a format that is not read.
     """
     _refuse(
@@ -148,6 +162,7 @@ def import_dataset(
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request["source"] = path_text("source", source)
     request["format"] = word("format", format)
+    request["split_index"] = count("split_index", split_index)
     report = _tasks.run("import", request, progress=progress)
     store = open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
     store.build_report = report

@@ -326,6 +326,48 @@ def test_interrupted_generate_leaves_nothing(tmp_path):
     wait_until_empty(tmp_path)
 
 
+def test_import_formats(tmp_path):
+    n = EDGES.max() + 1
+    mtx = tmp_path / "graph.mtx"
+    lines = [f"{s + 1} {t + 1} 0.5" for s, t in EDGES.T]
+    mtx.write_text("%%MatrixMarket matrix coordinate real general\n" + f"{n} {n} {len(lines)}\n" + "\n".join(lines))
+    table = tmp_path / "graph.csv"
+    table.write_text("weight,dst,src\n" + "".join(f"1.5,{t},{s}\n" for s, t in EDGES.T))
+    matrix = tmp_path / "graph.npz"
+    order = np.argsort(EDGES[0], kind="stable")
+    by_row = EDGES[:, order]
+    np.savez_compressed(
+        matrix, format=b"csr", shape=np.array([n, n]), data=np.ones(len(lines)), indices=by_row[1].astype(np.int32),
+        indptr=np.searchsorted(by_row[0], np.arange(n + 1)).astype(np.int32),
+    )
+    for path, format, edges, notes in (mtx, "mtx", EDGES, 1), (table, "csv", EDGES, 1), (matrix, "scipy", by_row, 1):
+        for named in "auto", format:
+            with ga.import_dataset(tmp_path / "s", path, named, overwrite=True) as store:
+                assert store.num_nodes == n
+                assert len(store.build_report["notes"]) >= notes
+                np.testing.assert_array_equal(content(store)["edges"], edges)
+    mtx.write_text("%%MatrixMarket matrix coordinate integer general\n%%GraphBLAS type int8_t\n1 1 1\n1 1 128\n")
+    with pytest.raises(ga.InputError, match=r"graph\.mtx:4: .128. is outside the range of type int8_t"):
+        ga.import_dataset(tmp_path / "t", mtx)
+    assert not (tmp_path / "t").exists()
+
+
+def test_import_split_index(tmp_path):
+    masks = np.zeros((2, 5), bool)
+    masks[0, :2] = masks[1, 3:] = True
+    path = tmp_path / "g.npz"
+    np.savez(path, edges=EDGES.T, node_features=X, node_labels=np.maximum(Y, 0), train_masks=masks, val_masks=masks, test_masks=masks)
+    for index, want in (0, [0, 1]), (1, [3, 4]):
+        with ga.import_dataset(tmp_path / "s", path, split_index=index, overwrite=True) as store:
+            assert sorted(store.splits["train"]) == want
+            both = {(s, t) for a, b in EDGES.T.tolist() for s, t in ((a, b), (b, a))}
+            assert content(store)["edges"].T.tolist() == [list(e) for e in sorted(both)]
+    with pytest.raises(ga.InputError, match="split_index 2 of 2"):
+        ga.import_dataset(tmp_path / "t", path, split_index=2)
+    with pytest.raises(ValueError, match="split_index"):
+        ga.import_dataset(tmp_path / "t", path, split_index=-1)
+
+
 def test_import_dataset(tmp_path):
     text = tmp_path / "graph.txt"
     text.write_text("# Directed graph\n" + "\n".join(f"{10 * s} {10 * t}" for s, t in EDGES.T) + "\n")

@@ -54,6 +54,7 @@ var importCommand = command{
 		o := &goagnes.BuildOptions{}
 		splits := buildFlags(set, o)
 		set.StringVar(&o.Format, "format", "auto", "`name` of the format: auto, "+strings.Join(goagnes.Formats(), ", "))
+		set.IntVar(&o.SplitIndex, "split-index", 0, "which split `n` of a source that has several, from 0 (heterophilous: 0 to 9)")
 		return func(ctx context.Context, call invocation) (*result, error) {
 			o.Splits, o.Progress = inputs(splits), call.progress
 			return buildResult(goagnes.Import(ctx, call.args[0], call.args[1], *o))
@@ -64,7 +65,7 @@ var importCommand = command{
 // buildFlags declares what build and import share; it returns the splits' files.
 func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 	splits := map[string]string{}
-	set.Var(inputValue{&o.EdgeIndex}, "edge-index", "`file` of edges: .npy of shape (2, E) or (E, 2), or lines of two ids, plain or gzip")
+	set.Var(inputValue{&o.EdgeIndex}, "edge-index", "`file` of edges: .npy of shape (2, E) or (E, 2), or text, csv, Matrix Market, scipy .npz (docs/import.md)")
 	set.Var(inputValue{&o.X}, "x", "`file` of features, .npy, one row a node")
 	set.Var(inputValue{&o.Y}, "y", "`file` of labels, .npy; below 0 or NaN: unlabelled")
 	set.Var(namesValue{splits}, "split", "`NAME=FILE` of node ids or a mask, .npy; once for each split")

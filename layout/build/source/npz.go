@@ -75,8 +75,8 @@ func openNPZ(ctx context.Context, path string, o Options) (*Dataset, error) {
 	d := newDataset("npz")
 	name := m.find(edgeMembers...)
 	if name == "" {
-		if m.find("indptr") != "" || m.find("adj_indptr") != "" {
-			return nil, &UnsupportedError{path, "a scipy sparse matrix is not read yet; save its coordinates as edge_index (2, E)"}
+		if m.find("adj_indptr") != "" {
+			return nil, &UnsupportedError{path, "a GNN-benchmark archive is not read as npz; save its coordinates as edge_index (2, E)"}
 		}
 		return nil, inputError(path, "no member edge_index; %s", m.list())
 	}
@@ -111,7 +111,7 @@ func openNPZ(ctx context.Context, path string, o Options) (*Dataset, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows, err = d.oneMask(ctx, rows)
+		rows, err = d.oneMask(ctx, rows, o.SplitIndex)
 		if err != nil {
 			return nil, err
 		}
@@ -225,12 +225,15 @@ func (r *maskRow) Scan(ctx context.Context, f func(first int64, rows []byte) err
 	})
 }
 
-// oneMask takes the first of several masks, as the heterophilous graphs have ten.
-func (d *Dataset) oneMask(ctx context.Context, r Rows) (Rows, error) {
+// oneMask takes one of several masks, as the heterophilous graphs have ten.
+func (d *Dataset) oneMask(ctx context.Context, r Rows, index int) (Rows, error) {
 	shape := r.RowShape()
 	if len(shape) != 1 || r.DType() != layout.Bool || r.Len() == 0 || shape[0] != d.NumNodes {
 		return r, ctx.Err()
 	}
-	d.note("%s: the first of %d masks is read", r.Name(), r.Len())
-	return &maskRow{r, 0}, ctx.Err()
+	if index < 0 || int64(index) >= r.Len() {
+		return nil, inputError(r.Name(), "split_index %d of %d masks; they count from 0", index, r.Len())
+	}
+	d.note("%s: mask %d of %d is read (split_index; they count from 0)", r.Name(), index, r.Len())
+	return &maskRow{r, int64(index)}, ctx.Err()
 }

@@ -22,6 +22,8 @@ type Options struct {
 	// Scratch is the directory for what cannot be streamed (deflated arrays in
 	// Fortran order); default the system's directory for temporary files.
 	Scratch string
+	// SplitIndex chooses one of several splits where a source has more, from 0.
+	SplitIndex int
 }
 
 type format struct {
@@ -32,17 +34,19 @@ type format struct {
 func formats() []format {
 	return []format{
 		{"csv", openCSV},
+		{"heterophilous", openHeterophilous},
 		{"mtx", openMatrixMarket},
 		{"npy", openNPY},
 		{"npz", openNPZ},
 		{"planetoid", openPlanetoid},
+		{"scipy", openSciPy},
 		{"snap", openSNAP},
 		{"ve", openPair},
 	}
 }
 
 // known lists formats that are recognised by name and not read.
-var known = []string{"dgl", "igb", "mag240m", "ogb", "parquet", "pyg", "scipy"}
+var known = []string{"dgl", "igb", "mag240m", "ogb", "parquet", "pyg"}
 
 // Formats lists the names that Open reads, besides "auto".
 func Formats() []string {
@@ -65,6 +69,8 @@ func Formats() []string {
 //     there are any, x.npy, y.npy, num_nodes.npy and split_NAME.npy;
 //   - "npz": an archive with edge_index and, where there are any, x (dense or as
 //     x_indptr, x_indices, x_data, x_shape), y, train_idx, val_idx, test_idx;
+//   - "scipy": a square matrix that scipy.sparse.save_npz wrote;
+//   - "heterophilous": one of the heterophilous graphs as published;
 //   - "planetoid": a directory with one set of ind.NAME.* files, one of these
 //     files, their common path without the ending, or an "npz" archive.
 //
@@ -137,7 +143,7 @@ func Detect(path string) (string, error) {
 	case npy.IsNPY(head):
 		return "npy", nil
 	case starts("PK\x03\x04"), starts("PK\x05\x06"):
-		return "npz", nil
+		return detectNPZ(path)
 	case isMatrixMarket(head):
 		return "mtx", nil
 	case starts("PAR1"):
@@ -281,7 +287,7 @@ func openNPY(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 // edgeFormats are formats of edges alone.
-var edgeFormats = []string{"csv", "mtx"}
+var edgeFormats = []string{"csv", "mtx", "scipy"}
 
 // EdgesFromFile opens a file that holds edges alone: text, .npy, or an .npz
 // archive with a member edge_index. RankIDs says what ids="auto" means for it.
