@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build"
 	"github.com/goagnes/goagnes/layout/build/source"
@@ -58,6 +59,7 @@ type BuildOptions struct {
 	Format       string           // of Import's source, default "auto"
 	SplitIndex   int              // of Import: which split of a source that has several, from 0
 	Progress     Progress         // called at most 20 times a second
+	FS           storage.FS       // of the store and scratch, default the operating system's; for tests and measurement
 }
 
 // Progress is told how far a stage is; total is 0 where it is not known.
@@ -121,7 +123,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		IDs: o.IDs, RankIDs: d.RankIDs, NodeIDs: d.NodeIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
 		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory,
 		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Overwrite: o.Overwrite, Notes: d.Notes,
-		Threads: o.NumThreads, Progress: o.Progress,
+		Threads: o.NumThreads, Progress: o.Progress, FS: o.FS,
 	}
 	if options.Arrays == nil {
 		options.Arrays = map[string]source.Rows{}

@@ -133,7 +133,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 	l.engine, err = operation.New(operation.Options{
 		Store: s.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
 		Scratch: func() (*storage.Scratch, error) {
-			return storage.OpenScratch(s.options.Scratch, s.options.ScratchLimit)
+			return storage.OpenScratch(s.options.FS, s.options.Scratch, s.options.ScratchLimit)
 		},
 		Seeds: seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
 		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Published: o.Mode == "agnes-paper",

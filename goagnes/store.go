@@ -22,6 +22,9 @@ type OpenOptions struct {
 	NumThreads   int    // workers, default GOMAXPROCS
 	Scratch      string // directory for what does not fit, default beside the store
 	ScratchLimit int64  // bytes of scratch at most, default half the free space
+	// FS is the file system through which the store and scratch are reached,
+	// default the operating system's. For tests and measurement.
+	FS storage.FS
 }
 
 // Store is an open store. Its methods may be called from any goroutine.
@@ -80,7 +83,7 @@ func Open(path string, o OpenOptions) (*Store, error) {
 	s := &Store{path: path, options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{},
 		turns: make(chan struct{}, readers), own: map[string]ownSplit{}}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.pool = storage.NewPool(storage.PoolOptions{})
+	s.pool = storage.NewPool(storage.PoolOptions{FS: o.FS})
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
@@ -241,7 +244,7 @@ func (s *Store) Calibrate(ctx context.Context) (Calibration, error) {
 			largest = c
 		}
 	}
-	return storage.Calibrate(ctx, s.path, storage.CalibrateOptions{Path: filepath.Join(s.path, largest.File)})
+	return storage.Calibrate(ctx, s.path, storage.CalibrateOptions{FS: s.options.FS, Path: filepath.Join(s.path, largest.File)})
 }
 
 // Counters returns what was read and written so far by everything that uses

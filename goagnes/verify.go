@@ -3,6 +3,7 @@ package goagnes
 import (
 	"context"
 
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout/build"
 )
 
@@ -10,6 +11,7 @@ import (
 type VerifyOptions struct {
 	Memory   int64 // bytes, default 2 GiB
 	Progress Progress
+	FS       storage.FS // on which the store lies, default the operating system's; for tests and measurement
 }
 
 // VerifyReport lists what verification found.
@@ -18,5 +20,5 @@ type VerifyReport = build.VerifyReport
 // Verify reads every byte of the store at path and reports all that is wrong
 // with it; an error means that it could not be read at all.
 func Verify(ctx context.Context, path string, o VerifyOptions) (*VerifyReport, error) {
-	return build.Verify(ctx, path, build.VerifyOptions{Memory: o.Memory, Progress: o.Progress})
+	return build.Verify(ctx, path, build.VerifyOptions{Memory: o.Memory, Progress: o.Progress, FS: o.FS})
 }

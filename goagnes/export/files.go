@@ -47,7 +47,7 @@ func (osFiles) Rename(from, to string) error              { return os.Rename(fro
 func (osFiles) Remove(path string) error                  { return os.Remove(path) }
 func (osFiles) RemoveAll(path string) error               { return os.RemoveAll(path) }
 func (osFiles) Mkdir(path string, perm fs.FileMode) error { return os.Mkdir(path, perm) }
-func (osFiles) SyncDir(path string) error                 { return storage.SyncDir(path) }
+func (osFiles) SyncDir(path string) error                 { return storage.OS.SyncDir(path) }
 
 func sizeOf(f handle) (int64, error) {
 	st, err := f.Stat()

@@ -176,7 +176,7 @@ func mapWhole(path string, f *File, name string) (*storage.MappedFile, error) {
 	if f.Name != name || f.Bytes <= 0 || f.Rows < 0 || f.Rows > f.Bytes {
 		return nil, faultf(path, "the index lists %q in its place", f.Name)
 	}
-	m, err := storage.MapFile(path)
+	m, err := storage.MapFile(nil, path)
 	if err != nil {
 		if st, serr := os.Stat(path); serr == nil && st.Mode().IsRegular() && st.Size() == 0 || errors.Is(err, os.ErrNotExist) {
 			return nil, faultf(path, "the file is missing or empty; export again with overwrite")

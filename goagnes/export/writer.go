@@ -60,7 +60,7 @@ func create(fsys files, dir string, x Index, overwrite bool) (w *Writer, err err
 	if err := fsys.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	lock, err := storage.LockDir(dir)
+	lock, err := storage.OS.LockDir(dir)
 	if err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func BenchmarkRead(b *testing.B) {
 					buf := mem[int64(w)*size : int64(w+1)*size]
 					for i := w; i < b.N; i += DefaultDepth {
 						at := int64(uint64(i)*0x9E3779B97F4A7C15>>11) % places * size
-						if n, err := unix.Pread(int(x.file.file.Fd()), buf, at); n != len(buf) || err != nil {
+						if n, err := unix.Pread(x.file.handle.Fd(), buf, at); n != len(buf) || err != nil {
 							b.Error(n, err)
 						}
 					}

@@ -2,10 +2,12 @@ package storage
 
 import (
 	"context"
+	cryptorand "crypto/rand"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 // CalibrateOptions configure Calibrate; the zero value is the default.
 type CalibrateOptions struct {
+	FS      FS      // nil = OS
 	Path    string  // file to read; "" = a temporary one made in dir
 	Bytes   int64   // size of the temporary file, 0 = 128 MiB
 	Depth   int     // requests in flight, 0 = DefaultDepth
@@ -79,20 +82,18 @@ func Calibrate(ctx context.Context, dir string, o CalibrateOptions) (Calibration
 			panic(fmt.Sprintf("storage: a calibration size of %d bytes", s))
 		}
 	}
+	fsys := orOS(o.FS)
 	path := o.Path
 	if path == "" {
-		f, err := os.CreateTemp(dir, "goagnes-calibrate-*")
-		if err != nil {
-			return Calibration{}, (&File{path: dir}).fail("make a file in", -1, err)
-		}
-		path = f.Name()
-		f.Close()
-		defer os.Remove(path)
-		if err := fillFile(ctx, path, roundUpPage(o.Bytes)); err != nil {
+		var random [8]byte
+		cryptorand.Read(random[:]) // never fails
+		path = filepath.Join(dir, "goagnes-calibrate-"+hex.EncodeToString(random[:]))
+		defer fsys.Remove(path)
+		if err := fillFile(ctx, fsys, path, roundUpPage(o.Bytes)); err != nil {
 			return Calibration{}, err
 		}
 	}
-	f, err := OpenFile(path, Flags{})
+	f, err := OpenFile(fsys, path, Flags{})
 	if err != nil {
 		return Calibration{}, err
 	}
@@ -121,8 +122,8 @@ func Calibrate(ctx context.Context, dir string, o CalibrateOptions) (Calibration
 }
 
 // fillFile writes n bytes that do not compress.
-func fillFile(ctx context.Context, path string, n int64) error {
-	f, err := OpenFile(path, Flags{Write: true})
+func fillFile(ctx context.Context, fsys FS, path string, n int64) error {
+	f, err := OpenFile(fsys, path, Flags{Create: true})
 	if err != nil {
 		return err
 	}

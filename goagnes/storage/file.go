@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,16 +37,26 @@ const (
 // File is an open file. Its methods may be called from several goroutines.
 type File struct {
 	path     string
-	file     *os.File
+	fsys     FS
+	handle   Handle
+	watcher  Watcher // nil: nobody watches
 	role     role
 	buffered bool        // on purpose
 	direct   atomic.Bool // bypasses the page cache
 	stripe   int         // 1 + its number among the parts of a striped file, 0 for others
 	striped  *stripes    // parts, where the file is striped; file is nil then
+
+	mu struct {
+		sync.Mutex
+		users  int // transfers under way
+		closed bool
+		idle   chan struct{} // closed when the last user of a closed file leaves
+	}
 }
 
-// OpenFile opens a file past the page cache where the file system allows it.
-func OpenFile(path string, flags Flags) (*File, error) {
+// OpenFile opens a file past the page cache where the file system allows it;
+// fsys nil is OS.
+func OpenFile(fsys FS, path string, flags Flags) (*File, error) {
 	mode := os.O_RDONLY
 	if flags.Write || flags.Create {
 		mode = os.O_RDWR
@@ -55,17 +64,17 @@ func OpenFile(path string, flags Flags) (*File, error) {
 	if flags.Create {
 		mode |= os.O_CREATE | os.O_EXCL
 	}
-	f := &File{path: path, buffered: flags.Buffered}
+	f := &File{path: path, fsys: orOS(fsys), buffered: flags.Buffered}
 	if flags.Scratch {
 		f.role = roleScratch
 	}
 	var err error
 	if !flags.Buffered {
-		f.file, err = directio.OpenFile(path, mode, 0o644)
-		if err == nil && !alignsToPages(f.file) {
-			err = dropDirect(f.file)
+		f.handle, err = f.fsys.OpenFile(path, mode|unix.O_DIRECT, 0o644)
+		if err == nil && !alignsToPages(f.handle) {
+			err = dropDirect(f.handle)
 			if err != nil {
-				f.file.Close()
+				f.handle.Close()
 			}
 		} else if err == nil {
 			f.direct.Store(true)
@@ -77,49 +86,65 @@ func OpenFile(path string, flags Flags) (*File, error) {
 		if !flags.Buffered {
 			mode &^= os.O_EXCL
 		}
-		f.file, err = os.OpenFile(path, mode, 0o644)
+		f.handle, err = f.fsys.OpenFile(path, mode, 0o644)
 	}
 	if err != nil {
 		return nil, f.fail("open", -1, err)
 	}
+	f.watcher, _ = f.handle.(Watcher)
 	return f, nil
 }
 
 // alignsToPages asks statx whether direct I/O on the file works in units of a
 // page. Kernels that do not know the question (before 6.1) leave the answer
-// out; then a page is taken for enough, and transfer falls back if it is not.
-func alignsToPages(file *os.File) bool {
-	ok := true
-	control(file, func(fd int) {
-		var st unix.Statx_t
-		if unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st) != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
-			return
-		}
-		fits := func(align uint32) bool { return align > 0 && align <= layout.PageSize }
-		ok = fits(st.Dio_mem_align) && fits(st.Dio_offset_align)
-	})
-	return ok
+// out; then a page is taken for enough, and transfers fall back if it is not.
+func alignsToPages(h Handle) bool {
+	var st unix.Statx_t
+	if h.Fd() < 0 || unix.Statx(h.Fd(), "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st) != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+		return true
+	}
+	fits := func(align uint32) bool { return align > 0 && align <= layout.PageSize }
+	return fits(st.Dio_mem_align) && fits(st.Dio_offset_align)
 }
 
 // dropDirect turns direct I/O off for an open file.
-func dropDirect(file *os.File) error {
-	var err error
-	cerr := control(file, func(fd int) {
-		var fl int
-		if fl, err = unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0); err == nil {
-			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, fl&^unix.O_DIRECT)
-		}
-	})
-	return errors.Join(cerr, err)
+func dropDirect(h Handle) error {
+	if h.Fd() < 0 {
+		return unix.EINVAL
+	}
+	fl, err := unix.FcntlInt(uintptr(h.Fd()), unix.F_GETFL, 0)
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(h.Fd()), unix.F_SETFL, fl&^unix.O_DIRECT)
+	}
+	return err
 }
 
-// control runs do with the file's descriptor, which stays open meanwhile.
-func control(file *os.File, do func(fd int)) error {
-	c, err := file.SyscallConn()
-	if err != nil {
-		return err
+// enter keeps the handle open until leave; false after Close.
+func (f *File) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.closed {
+		return false
 	}
-	return c.Control(func(fd uintptr) { do(int(fd)) })
+	f.mu.users++
+	return true
+}
+
+func (f *File) leave() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.mu.users--; f.mu.users == 0 && f.mu.closed {
+		close(f.mu.idle)
+	}
+}
+
+// using runs do while the handle is open.
+func (f *File) using(op string, do func() error) error {
+	if !f.enter() {
+		return f.fail(op, -1, ErrClosed)
+	}
+	defer f.leave()
+	return f.fail(op, -1, do())
 }
 
 func (f *File) fail(op string, offset int64, err error) error {
@@ -168,46 +193,97 @@ func (f *File) transfer(b []byte, offset int64, write bool) (int, error) {
 	if f.striped != nil {
 		return f.striped.transfer(b, offset, write)
 	}
-	done, again := 0, 0
-	for done < len(b) {
-		var n int
-		var err error
-		if write {
-			n, err = f.file.WriteAt(b[done:], offset+int64(done))
-		} else {
-			n, err = f.file.ReadAt(b[done:], offset+int64(done))
+	if !f.enter() {
+		return 0, f.fail(opName(write), offset, ErrClosed)
+	}
+	defer f.leave()
+	s := steps{file: f, buf: b, offset: offset, write: write}
+	for {
+		more, pause, err := s.advance(f.step(s.next()))
+		if !more {
+			return s.done, err
 		}
-		done += n
-		switch {
-		case err == nil:
-		case errors.Is(err, unix.EAGAIN) && again < againAttempts:
-			again++
-			done = done / layout.PageSize * layout.PageSize
-			time.Sleep(againPause)
-		case errors.Is(err, unix.EINVAL) && done%layout.PageSize != 0:
-			// A short transfer ended inside a page and its rest is no longer
-			// aligned: repeat the page.
-			done = done / layout.PageSize * layout.PageSize
-			if again++; again > againAttempts {
-				return done, f.fail(opName(write), offset+int64(done), err)
-			}
-		case errors.Is(err, unix.EINVAL) && f.direct.Load():
-			// The file system took O_DIRECT at open and refuses it now.
-			if derr := dropDirect(f.file); derr != nil {
-				return done, f.fail(opName(write), offset+int64(done), err)
-			}
+		if pause > 0 {
+			time.Sleep(pause)
+		}
+	}
+}
+
+// step is one transfer by ReadAt or WriteAt.
+func (f *File) step(t Transfer) (n int, err error) {
+	until := time.Time{}
+	if f.watcher != nil {
+		if until, err = f.watcher.Begin(t); err != nil {
+			return 0, err
+		}
+	}
+	if t.Write {
+		n, err = f.handle.WriteAt(t.Buf, t.Offset)
+	} else {
+		n, err = f.handle.ReadAt(t.Buf, t.Offset)
+	}
+	if !until.IsZero() {
+		time.Sleep(time.Until(until))
+	}
+	if f.watcher != nil {
+		n, err = f.watcher.End(t, n, err)
+	}
+	return n, err
+}
+
+// steps are the transfers that a request takes: one, unless it is cut short,
+// interrupted or refused for now. The engines share its rules.
+type steps struct {
+	file   *File
+	buf    []byte
+	offset int64
+	write  bool
+	done   int // bytes
+	again  int // steps that were repeated
+}
+
+// next returns the transfer that is due.
+func (s *steps) next() Transfer {
+	return Transfer{Write: s.write, Offset: s.offset + int64(s.done), Buf: s.buf[s.done:]}
+}
+
+// advance takes the outcome of a step. With more, next is due after the pause;
+// else the request has ended, with err. The end of a file is io.EOF.
+func (s *steps) advance(n int, err error) (more bool, pause time.Duration, failed error) {
+	f := s.file
+	s.done += n
+	if s.done >= len(s.buf) {
+		if !s.write {
+			f.forget(s.offset, int64(s.done))
+		}
+		return false, 0, nil
+	}
+	switch {
+	case err == nil && n > 0, errors.Is(err, unix.EINTR):
+		return true, 0, nil
+	case err == nil && s.write:
+		err = io.ErrShortWrite
+	case err == nil, err == io.EOF:
+		f.forget(s.offset, int64(s.done))
+		return false, 0, io.EOF
+	case errors.Is(err, unix.EAGAIN) && s.again < againAttempts:
+		s.again++
+		s.done = s.done / layout.PageSize * layout.PageSize
+		return true, againPause, nil
+	case errors.Is(err, unix.EINVAL) && s.done%layout.PageSize != 0 && s.again < againAttempts:
+		// A short transfer ended inside a page and its rest is no longer
+		// aligned: repeat the page.
+		s.again++
+		s.done = s.done / layout.PageSize * layout.PageSize
+		return true, 0, nil
+	case errors.Is(err, unix.EINVAL) && f.direct.Load():
+		// The file system took O_DIRECT at open and refuses it now.
+		if dropDirect(f.handle) == nil {
 			f.direct.Store(false)
-		case err == io.EOF:
-			f.forget(offset, int64(done))
-			return done, io.EOF
-		default:
-			return done, f.fail(opName(write), offset+int64(done), err)
+			return true, 0, nil
 		}
 	}
-	if !write {
-		f.forget(offset, int64(done))
-	}
-	return done, nil
+	return false, 0, f.fail(opName(s.write), s.offset+int64(s.done), err)
 }
 
 func opName(write bool) string {
@@ -219,9 +295,9 @@ func opName(write bool) string {
 
 // forget drops a range from the page cache where direct I/O was refused.
 func (f *File) forget(offset, n int64) {
-	if f.fellBack() && n > 0 {
+	if f.fellBack() && n > 0 && f.handle.Fd() >= 0 {
 		// Advice: a failure only leaves pages cached.
-		_ = control(f.file, func(fd int) { _ = unix.Fadvise(fd, offset, n, unix.FADV_DONTNEED) })
+		_ = unix.Fadvise(f.handle.Fd(), offset, n, unix.FADV_DONTNEED)
 	}
 }
 
@@ -261,25 +337,25 @@ func (f *File) ReadAt(b []byte, offset int64) (int, error) {
 	return done, nil
 }
 
-// WriteAt is io.WriterAt for page-aligned memory, offset and length; it panics
-// on others. No pool counts it.
+// WriteAt is io.WriterAt for page-aligned memory, offset and length, and for any
+// where the file is buffered on purpose; it panics on others. No pool counts it.
 func (f *File) WriteAt(b []byte, offset int64) (int, error) {
-	if !aligned(b, offset) {
+	if !f.buffered && !aligned(b, offset) {
 		panic("storage: File.WriteAt of memory that is not page-aligned")
 	}
 	return f.transfer(b, offset, true)
 }
 
 // Size returns the file's size in bytes.
-func (f *File) Size() (int64, error) {
+func (f *File) Size() (n int64, err error) {
 	if f.striped != nil {
 		return f.striped.size()
 	}
-	st, err := f.file.Stat()
-	if err != nil {
-		return 0, f.fail("stat", -1, err)
-	}
-	return st.Size(), nil
+	err = f.using("stat", func() error {
+		n, err = f.handle.Size()
+		return err
+	})
+	return n, err
 }
 
 // Sync makes what was written durable.
@@ -287,13 +363,15 @@ func (f *File) Sync() error {
 	if f.striped != nil {
 		return f.striped.all(0, func(part *File, _ int64) error { return part.Sync() })
 	}
-	if err := f.file.Sync(); err != nil {
-		return f.fail("sync", -1, err)
-	}
-	if f.fellBack() {
-		_ = control(f.file, func(fd int) { _ = unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) })
-	}
-	return nil
+	return f.using("sync", func() error {
+		if err := f.handle.Sync(); err != nil {
+			return err
+		}
+		if f.fellBack() && f.handle.Fd() >= 0 {
+			_ = unix.Fadvise(f.handle.Fd(), 0, 0, unix.FADV_DONTNEED)
+		}
+		return nil
+	})
 }
 
 // Preallocate makes the file n bytes large with its space reserved, so that
@@ -306,17 +384,13 @@ func (f *File) Preallocate(n int64) error {
 	if f.striped != nil {
 		return f.striped.all(n, (*File).Preallocate)
 	}
-	var err error
-	for {
-		cerr := control(f.file, func(fd int) { err = unix.Fallocate(fd, 0, 0, n) })
-		if err = errors.Join(cerr, err); !errors.Is(err, unix.EINTR) {
-			break
+	return f.using("allocate", func() error {
+		err := f.handle.Allocate(n)
+		if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+			return f.handle.Truncate(n)
 		}
-	}
-	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return f.Truncate(n)
-	}
-	return f.fail("allocate", -1, err)
+		return err
+	})
 }
 
 // Truncate sets the file's size in bytes.
@@ -324,15 +398,28 @@ func (f *File) Truncate(n int64) error {
 	if f.striped != nil {
 		return f.striped.all(n, (*File).Truncate)
 	}
-	return f.fail("truncate", -1, f.file.Truncate(n))
+	return f.using("truncate", func() error { return f.handle.Truncate(n) })
 }
 
-// Close closes the file; requests at the device end first.
+// Close waits for transfers under way and closes the file; requests that come
+// later end with ErrClosed, and so does a second Close.
 func (f *File) Close() error {
 	if f.striped != nil {
 		return f.striped.all(0, func(part *File, _ int64) error { return part.Close() })
 	}
-	return f.fail("close", -1, f.file.Close())
+	f.mu.Lock()
+	if f.mu.closed {
+		f.mu.Unlock()
+		return f.fail("close", -1, ErrClosed)
+	}
+	f.mu.closed = true
+	f.mu.idle = make(chan struct{})
+	if f.mu.users == 0 {
+		close(f.mu.idle)
+	}
+	f.mu.Unlock()
+	<-f.mu.idle
+	return f.fail("close", -1, f.handle.Close())
 }
 
 // remove removes the file's names; it may be open.
@@ -340,7 +427,7 @@ func (f *File) remove() error {
 	if f.striped != nil {
 		return f.striped.all(0, func(part *File, _ int64) error { return part.remove() })
 	}
-	if err := os.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := f.fsys.Remove(f.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return f.fail("remove", -1, err)
 	}
 	return nil
@@ -352,16 +439,6 @@ func AlignedBytes(n int) []byte {
 		return []byte{}
 	}
 	return directio.AlignedBlock(n)
-}
-
-// SyncDir makes the entries of a directory durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(filepath.Clean(dir))
-	if err != nil {
-		return (&File{path: dir}).fail("open", -1, err)
-	}
-	defer d.Close()
-	return (&File{path: dir}).fail("sync", -1, d.Sync())
 }
 
 func roundUpPage(n int64) int64 { return (n + layout.PageSize - 1) / layout.PageSize * layout.PageSize }

@@ -3,7 +3,6 @@ package storage
 import (
 	"errors"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,24 +11,29 @@ import (
 // file that is cut short meanwhile ends the process that reads beyond its end,
 // so Holds is to be asked first.
 type MappedFile struct {
-	file  *os.File
+	file  Handle
 	bytes []byte
 }
 
-// MapFile maps a whole file, which must not be empty.
-func MapFile(path string) (*MappedFile, error) {
+// MapFile maps a whole file, which must not be empty. fsys nil is OS; its files
+// must have descriptors.
+func MapFile(fsys FS, path string) (*MappedFile, error) {
 	at := &File{path: path}
-	f, err := os.Open(filepath.Clean(path))
+	st, err := orOS(fsys).Stat(path) // asked first: opening a named pipe would hang
+	if err == nil && (!st.Mode().IsRegular() || st.Size() == 0) {
+		return nil, at.fail("map", -1, errors.New("no file with contents"))
+	}
 	if err != nil {
 		return nil, at.fail("open", -1, err)
 	}
-	st, err := f.Stat()
-	if err == nil && (!st.Mode().IsRegular() || st.Size() == 0) {
-		err = errors.New("no file with contents")
+	f, err := orOS(fsys).OpenFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, at.fail("open", -1, err)
 	}
+	size, err := f.Size()
 	var b []byte
 	if err == nil {
-		b, err = unix.Mmap(int(f.Fd()), 0, int(st.Size()), unix.PROT_READ, unix.MAP_SHARED)
+		b, err = unix.Mmap(f.Fd(), 0, int(size), unix.PROT_READ, unix.MAP_SHARED)
 	}
 	if err != nil {
 		f.Close()
@@ -43,8 +47,8 @@ func (m *MappedFile) Bytes() []byte { return m.bytes }
 
 // Holds tells whether the file still is as long as it was.
 func (m *MappedFile) Holds() bool {
-	st, err := m.file.Stat()
-	return err == nil && st.Size() >= int64(len(m.bytes))
+	size, err := m.file.Size()
+	return err == nil && size >= int64(len(m.bytes))
 }
 
 // Close unmaps the file. Closing twice does nothing.

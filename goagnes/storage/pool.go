@@ -19,6 +19,7 @@ const MaxDepth = 1024
 type PoolOptions struct {
 	Depth    int  // requests in flight, 0 = DefaultDepth, at most MaxDepth
 	Buffered bool // stores and writers that use the pool go through the page cache
+	FS       FS   // of stores and writers that use the pool; nil = OS
 }
 
 // Pool keeps up to Depth positioned reads and writes in flight. Requests are
@@ -63,6 +64,7 @@ func NewPool(o PoolOptions) *Pool {
 		o.Depth = DefaultDepth
 	}
 	o.Depth = min(o.Depth, MaxDepth)
+	o.FS = orOS(o.FS)
 	p := &Pool{options: o}
 	p.mu.work.L = &p.mu
 	p.workers.Add(o.Depth)
@@ -74,6 +76,9 @@ func NewPool(o PoolOptions) *Pool {
 
 // Depth returns the number of requests that the pool keeps in flight.
 func (p *Pool) Depth() int { return p.options.Depth }
+
+// FS returns the file system of the stores and writers that use the pool.
+func (p *Pool) FS() FS { return p.options.FS }
 
 // Counters returns what the pool has moved so far, checksum tables included.
 func (p *Pool) Counters() Counters { return p.stats.counters() }

@@ -5,21 +5,21 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 )
 
 // Scratch is a folder of temporary files under a limit. The folder is locked
 // while its owner lives; a folder whose lock is free was left by a process
 // that was killed, and the next Scratch in the same parent removes it.
 type Scratch struct {
+	fsys  FS
 	dir   string
-	lock  *os.File // the folder itself, held open with flock
+	lock  io.Closer // of the folder
 	limit int64
 
 	mu struct {
@@ -36,13 +36,14 @@ const scratchPrefix = "goagnes-scratch-"
 var scratchName = regexp.MustCompile(`^` + scratchPrefix + `[0-9]+-[0-9a-f]{16}$`)
 
 // OpenScratch makes a scratch folder in parent, which must exist. limit is in
-// bytes; 0 = half of the space that is free now.
-func OpenScratch(parent string, limit int64) (*Scratch, error) {
+// bytes; 0 = half of the space that is free now. fsys nil is OS.
+func OpenScratch(fsys FS, parent string, limit int64) (*Scratch, error) {
+	fsys = orOS(fsys)
 	at := &File{path: parent}
-	removeAbandoned(parent)
+	removeAbandoned(fsys, parent)
 	if limit <= 0 {
-		var st unix.Statfs_t
-		if err := unix.Statfs(parent, &st); err != nil {
+		st, err := fsys.Statfs(parent)
+		if err != nil {
 			return nil, at.fail("find room for a scratch folder in", -1, err)
 		}
 		limit = int64(st.Bavail) * int64(st.Bsize) / 2
@@ -51,12 +52,12 @@ func OpenScratch(parent string, limit int64) (*Scratch, error) {
 		var random [8]byte
 		rand.Read(random[:]) // never fails
 		dir := filepath.Join(parent, fmt.Sprintf("%s%d-%s", scratchPrefix, os.Getpid(), hex.EncodeToString(random[:])))
-		if err := os.Mkdir(dir, 0o700); err != nil {
+		if err := fsys.Mkdir(dir, 0o700); err != nil {
 			return nil, at.fail("make a scratch folder in", -1, err)
 		}
-		lock, err := LockDir(dir)
+		lock, err := fsys.LockDir(dir)
 		if err != nil {
-			os.Remove(dir)
+			fsys.Remove(dir)
 			return nil, at.fail("lock a scratch folder in", -1, err)
 		}
 		// Another process may have taken the folder for an abandoned one
@@ -64,45 +65,16 @@ func OpenScratch(parent string, limit int64) (*Scratch, error) {
 		if lock == nil {
 			continue
 		}
-		s := &Scratch{dir: dir, lock: lock, limit: limit}
+		s := &Scratch{fsys: fsys, dir: dir, lock: lock, limit: limit}
 		s.mu.files = map[*File]int64{}
 		return s, nil
 	}
 }
 
-// LockDir opens a folder and locks it until the file is closed or the process
-// ends; nil where another holds the lock or the folder is no longer at its place.
-func LockDir(dir string) (*os.File, error) {
-	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if cerr := control(d, func(fd int) { err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB) }); cerr != nil {
-		err = cerr
-	}
-	if err == nil {
-		var here, there os.FileInfo
-		if here, err = d.Stat(); err == nil {
-			there, err = os.Lstat(dir)
-			if err == nil && os.SameFile(here, there) {
-				return d, nil
-			}
-		}
-	}
-	d.Close()
-	if err == nil || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return nil, err
-}
-
 // removeAbandoned removes the scratch folders in parent whose lock is free.
 // Failing to is no error: the folder may be another user's.
-func removeAbandoned(parent string) {
-	entries, err := os.ReadDir(parent)
+func removeAbandoned(fsys FS, parent string) {
+	entries, err := fsys.ReadDir(parent)
 	if err != nil {
 		return
 	}
@@ -111,8 +83,8 @@ func removeAbandoned(parent string) {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())
-		if lock, err := LockDir(dir); err == nil && lock != nil {
-			os.RemoveAll(dir)
+		if lock, err := fsys.LockDir(dir); err == nil && lock != nil {
+			fsys.RemoveAll(dir)
 			lock.Close()
 		}
 	}
@@ -141,14 +113,14 @@ func (s *Scratch) Create(name string, size int64) (*File, error) {
 	if err := s.charge(size); err != nil {
 		return nil, err
 	}
-	f, err := OpenFile(filepath.Join(s.dir, name), Flags{Create: true, Scratch: true})
+	f, err := OpenFile(s.fsys, filepath.Join(s.dir, name), Flags{Create: true, Scratch: true})
 	if err != nil {
 		s.credit(size)
 		return nil, err
 	}
 	if err := f.Preallocate(size); err != nil {
 		f.Close()
-		os.Remove(f.path)
+		s.fsys.Remove(f.path)
 		s.credit(size)
 		return nil, err
 	}
@@ -201,7 +173,7 @@ func (s *Scratch) Remove(f *File) error {
 	if !ok {
 		return nil
 	}
-	err := errors.Join(f.Close(), f.fail("remove", -1, os.Remove(f.path)))
+	err := errors.Join(f.Close(), f.fail("remove", -1, s.fsys.Remove(f.path)))
 	s.credit(size)
 	return err
 }
@@ -242,7 +214,7 @@ func (s *Scratch) Close() error {
 	for f := range files {
 		errs = append(errs, f.Close())
 	}
-	errs = append(errs, (&File{path: s.dir}).fail("remove", -1, os.RemoveAll(s.dir)))
+	errs = append(errs, (&File{path: s.dir}).fail("remove", -1, s.fsys.RemoveAll(s.dir)))
 	errs = append(errs, s.lock.Close()) // last: the lock guards the folder until it is gone
 	return errors.Join(errs...)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"sync"
 
@@ -27,6 +26,7 @@ const (
 // StoreOptions configure OpenStore; the zero value is the default.
 type StoreOptions struct {
 	Pool          *Pool    // nil = an own one, closed with the store
+	FS            FS       // of an own pool; nil = OS
 	ChecksumCache int64    // bytes of checksum tables to keep, 0 = DefaultChecksumCache
 	Stripes       []string // where the stripe directories lie now, nil = where the manifest says
 }
@@ -59,7 +59,7 @@ type Store struct {
 func OpenStore(dir string, o StoreOptions) (*Store, error) {
 	s := &Store{dir: dir, pool: o.Pool, byName: map[string]*Section{}}
 	if s.pool == nil {
-		s.pool, s.ownPool = NewPool(PoolOptions{}), true
+		s.pool, s.ownPool = NewPool(PoolOptions{FS: o.FS}), true
 	}
 	if err := s.open(o); err != nil {
 		s.Close()
@@ -69,14 +69,14 @@ func OpenStore(dir string, o StoreOptions) (*Store, error) {
 }
 
 func (s *Store) open(o StoreOptions) error {
-	b, err := readManifest(s.dir)
+	b, err := readManifest(s.pool.options.FS, s.dir)
 	if err != nil {
 		return err
 	}
 	if s.manifest, err = layout.DecodeManifest(b); err != nil {
 		return err
 	}
-	if s.stripes, err = StripeDirs(s.manifest, o.Stripes); err != nil {
+	if s.stripes, err = StripeDirs(s.pool.options.FS, s.manifest, o.Stripes); err != nil {
 		return err
 	}
 	s.sections = make([]Section, len(s.manifest.Sections))
@@ -84,7 +84,7 @@ func (s *Store) open(o StoreOptions) error {
 	for i := range s.sections {
 		c := &s.sections[i]
 		c.Section, c.store, c.number = s.manifest.Sections[i], s, i
-		if c.file, err = OpenSection(s.dir, s.stripes, s.manifest, &c.Section, Flags{Buffered: s.pool.options.Buffered}); err != nil {
+		if c.file, err = OpenSection(s.pool.options.FS, s.dir, s.stripes, s.manifest, &c.Section, Flags{Buffered: s.pool.options.Buffered}); err != nil {
 			return err
 		}
 		_, _, root, rootBytes := c.Checksums()
@@ -94,7 +94,7 @@ func (s *Store) open(o StoreOptions) error {
 	if roots > maxRootBytes {
 		return layout.Errorf(layout.Limits, layout.ChecksumFile, "root tables of %d bytes, at most %d are read", roots, int64(maxRootBytes))
 	}
-	if s.checksums, err = openWhole(s.dir, layout.ChecksumFile, end, Flags{Buffered: s.pool.options.Buffered}); err != nil {
+	if s.checksums, err = openWhole(s.pool.options.FS, s.dir, layout.ChecksumFile, end, Flags{Buffered: s.pool.options.Buffered}); err != nil {
 		return err
 	}
 	s.checksums.role = roleChecksum
@@ -114,7 +114,7 @@ func (s *Store) open(o StoreOptions) error {
 // StripeDirs returns the directories over which a store is striped, none where
 // it is not: those given, or else those that its manifest names. Each must be
 // the stripe directory of this store and in its place.
-func StripeDirs(m *layout.Manifest, given []string) ([]string, error) {
+func StripeDirs(fsys FS, m *layout.Manifest, given []string) ([]string, error) {
 	dirs := given
 	if len(dirs) == 0 {
 		dirs = m.Stripes
@@ -122,37 +122,37 @@ func StripeDirs(m *layout.Manifest, given []string) ([]string, error) {
 	if len(dirs) == 0 && m.Settings.Stripes == 0 {
 		return nil, nil
 	}
-	return dirs, CheckStripes(m, dirs)
+	return dirs, CheckStripes(fsys, m, dirs)
 }
 
 // OpenSection opens the file of a section of the store in dir, or its parts in
 // the directories over which the store is striped. Each must be a regular file
 // of the size that the manifest says.
-func OpenSection(dir string, stripes []string, m *layout.Manifest, s *layout.Section, flags Flags) (*File, error) {
+func OpenSection(fsys FS, dir string, stripes []string, m *layout.Manifest, s *layout.Section, flags Flags) (*File, error) {
 	if len(stripes) == 0 {
-		return openWhole(dir, s.File, s.FileBytes(), flags)
+		return openWhole(fsys, dir, s.File, s.FileBytes(), flags)
 	}
 	unit := m.Settings.StripeUnit
 	for i, part := range stripes {
-		if err := checkWhole(part, s.File, layout.StripeBytes(s.FileBytes(), unit, len(stripes), i)); err != nil {
+		if err := checkWhole(fsys, part, s.File, layout.StripeBytes(s.FileBytes(), unit, len(stripes), i)); err != nil {
 			return nil, err
 		}
 	}
-	return OpenStriped(stripePaths(stripes, s.File), unit, flags)
+	return OpenStriped(fsys, stripePaths(stripes, s.File), unit, flags)
 }
 
 // openWhole opens a file of a store, which must be a regular one of that size.
-func openWhole(dir, name string, size int64, flags Flags) (*File, error) {
-	if err := checkWhole(dir, name, size); err != nil {
+func openWhole(fsys FS, dir, name string, size int64, flags Flags) (*File, error) {
+	if err := checkWhole(fsys, dir, name, size); err != nil {
 		return nil, err
 	}
-	return OpenFile(filepath.Join(dir, name), flags)
+	return OpenFile(fsys, filepath.Join(dir, name), flags)
 }
 
 // checkWhole asks before the file is opened: opening a named pipe would hang.
-func checkWhole(dir, name string, size int64) error {
+func checkWhole(fsys FS, dir, name string, size int64) error {
 	path := filepath.Join(dir, name)
-	st, err := os.Stat(path)
+	st, err := orOS(fsys).Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return layout.Errorf(layout.Corrupt, name, "the file is missing from %s: restore it or rebuild the store", dir)
@@ -166,9 +166,9 @@ func checkWhole(dir, name string, size int64) error {
 	return nil
 }
 
-func readManifest(dir string) ([]byte, error) {
+func readManifest(fsys FS, dir string) ([]byte, error) {
 	path := filepath.Join(dir, layout.ManifestFile)
-	st, err := os.Stat(path)
+	st, err := fsys.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR):
 		return nil, layout.Errorf(layout.NotAStore, "", "%s has no file %s: never built, or its build did not end", dir, layout.ManifestFile)
@@ -179,7 +179,7 @@ func readManifest(dir string) ([]byte, error) {
 	case st.Size() > layout.MaxManifest:
 		return nil, layout.Errorf(layout.Limits, layout.ManifestFile, "%d bytes, at most %d are read", st.Size(), int64(layout.MaxManifest))
 	}
-	f, err := OpenFile(path, Flags{})
+	f, err := OpenFile(fsys, path, Flags{})
 	if err != nil {
 		return nil, err
 	}

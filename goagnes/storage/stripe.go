@@ -24,7 +24,7 @@ type stripes struct {
 // OpenStriped opens a file whose parts lie at the given paths, in this order,
 // in units of unit bytes. With one path it is that file; the zero Flags open
 // existing parts for direct reading, and Create makes all of them or none.
-func OpenStriped(paths []string, unit int64, flags Flags) (*File, error) {
+func OpenStriped(fsys FS, paths []string, unit int64, flags Flags) (*File, error) {
 	if len(paths) == 0 || unit < layout.PageSize || unit%layout.PageSize != 0 {
 		panic("storage: a striped file needs paths and a unit of whole pages")
 	}
@@ -33,12 +33,12 @@ func OpenStriped(paths []string, unit int64, flags Flags) (*File, error) {
 		f.role = roleScratch
 	}
 	for i, path := range paths {
-		part, err := OpenFile(path, flags)
+		part, err := OpenFile(fsys, path, flags)
 		if err != nil {
 			f.Close()
 			if flags.Create {
 				for _, made := range f.striped.parts {
-					os.Remove(made.path)
+					made.fsys.Remove(made.path)
 				}
 			}
 			return nil, err
@@ -146,13 +146,13 @@ func stripePaths(dirs []string, name string) []string {
 
 // CheckStripes checks that each directory is the stripe directory of the store
 // whose manifest m is, in its place.
-func CheckStripes(m *layout.Manifest, dirs []string) error {
+func CheckStripes(fsys FS, m *layout.Manifest, dirs []string) error {
 	if len(dirs) != m.Settings.Stripes {
 		return layout.Errorf(layout.Corrupt, layout.ManifestFile, "the store is striped over %d directories, %d are named", m.Settings.Stripes, len(dirs))
 	}
 	for i, dir := range dirs {
 		path := filepath.Join(dir, layout.StripeFile)
-		st, err := os.Stat(path)
+		st, err := orOS(fsys).Stat(path)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
 			return layout.Errorf(layout.Corrupt, layout.StripeFile, "stripe directory %s is missing or has no such file: mount its device, or name the store's directories with stripes", dir)
@@ -161,7 +161,7 @@ func CheckStripes(m *layout.Manifest, dirs []string) error {
 		case !st.Mode().IsRegular() || st.Size() > layout.PageSize:
 			return layout.Errorf(layout.Corrupt, layout.StripeFile, "%s is not the file of a stripe directory", path)
 		}
-		f, err := OpenFile(path, Flags{Buffered: true})
+		f, err := OpenFile(fsys, path, Flags{Buffered: true})
 		if err != nil {
 			return err
 		}

@@ -34,7 +34,7 @@ func TestStriped(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(c.k), uint64(c.unitPages)))
 		unit := int64(c.unitPages) * page
 		dirs := stripeDirs(t, c.k)
-		f, err := OpenStriped(stripePaths(dirs, "x"), unit, Flags{Create: true})
+		f, err := OpenStriped(nil, stripePaths(dirs, "x"), unit, Flags{Create: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +120,7 @@ func TestStriped(t *testing.T) {
 // TestStripedInFlight has a request of many units occupy the whole queue.
 func TestStripedInFlight(t *testing.T) {
 	dirs := stripeDirs(t, 2)
-	f, err := OpenStriped(stripePaths(dirs, "x"), layout.PageSize, Flags{Create: true})
+	f, err := OpenStriped(nil, stripePaths(dirs, "x"), layout.PageSize, Flags{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,17 +151,17 @@ func TestStripedFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	var failed *Error
-	if _, err := OpenStriped(paths, layout.PageSize, Flags{Create: true}); !errors.As(err, &failed) || failed.Path != paths[2] {
+	if _, err := OpenStriped(nil, paths, layout.PageSize, Flags{Create: true}); !errors.As(err, &failed) || failed.Path != paths[2] {
 		t.Errorf("a part that is there already: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(dirs[0])), "*", "*", "x")); len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := OpenStriped(paths, layout.PageSize, Flags{}); !errors.As(err, &failed) || failed.Path != paths[0] {
+	if _, err := OpenStriped(nil, paths, layout.PageSize, Flags{}); !errors.As(err, &failed) || failed.Path != paths[0] {
 		t.Errorf("a part that is missing: %v", err)
 	}
 	os.Remove(paths[2])
-	f, err := OpenStriped(paths, layout.PageSize, Flags{Create: true})
+	f, err := OpenStriped(nil, paths, layout.PageSize, Flags{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

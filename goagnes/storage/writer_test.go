@@ -82,7 +82,7 @@ func TestWriterFailures(t *testing.T) {
 	if _, err := w.Write(make([]byte, 3*page)); err != nil {
 		t.Fatal(err)
 	}
-	w.file.file.Close() // the device goes away
+	w.file.handle.Close() // the device goes away
 	for err = nil; err == nil; _, err = w.Write(make([]byte, page)) {
 	}
 	var e *Error

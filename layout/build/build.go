@@ -148,6 +148,9 @@ type Options struct {
 	// 1 a pass stays on the thread of the reader. Sorting beside encoding, and reading
 	// rows ahead, take a second thread always.
 	Threads int
+	// FS is the file system through which the store and scratch are reached; nil =
+	// the operating system's. For tests and measurement.
+	FS storage.FS
 	// Progress is told of a stage's progress, at most 20 times a second; total is 0
 	// where it is not known. It is called on several goroutines, one at a time.
 	Progress func(stage string, done, total int64)
@@ -259,7 +262,7 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	if err := b.roomToWork(); err != nil {
 		return nil, err
 	}
-	if b.stage, err = stage(path, o.Overwrite); err != nil {
+	if b.stage, err = stage(o.FS, path, o.Overwrite); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -270,9 +273,9 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	if o.Scratch == "" {
 		o.Scratch = b.stage.parent
 	}
-	b.pool = storage.NewPool(storage.PoolOptions{})
+	b.pool = storage.NewPool(storage.PoolOptions{FS: o.FS})
 	defer b.pool.Close()
-	if b.scratch, err = storage.OpenScratch(o.Scratch, o.ScratchLimit); err != nil {
+	if b.scratch, err = storage.OpenScratch(o.FS, o.Scratch, o.ScratchLimit); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -294,7 +297,7 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	size, err := directoryBytes(b.stage.dir)
+	size, err := directoryBytes(b.o.FS, b.stage.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -350,6 +353,9 @@ func (o *Options) complete() error {
 	}
 	if d := o.FeatureDType; d != 0 && d != layout.Float32 && d != layout.Float16 {
 		return unsupported("feature_dtype=%s: features are kept as float32 or float16", d)
+	}
+	if o.FS == nil {
+		o.FS = storage.OS
 	}
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
@@ -557,7 +563,7 @@ func (b *builder) writeIDTables(r *order) error {
 
 // readBack reads a finished section's file into buf, whole pages.
 func (b *builder) readBack(name string, buf []byte) error {
-	f, err := storage.OpenFile(filepath.Join(b.stage.dir, name), storage.Flags{})
+	f, err := storage.OpenFile(b.o.FS, filepath.Join(b.stage.dir, name), storage.Flags{})
 	if err != nil {
 		return err
 	}
@@ -618,8 +624,8 @@ func (b *builder) inputBytes(edges int64) int64 {
 }
 
 // directoryBytes adds up the files of a directory.
-func directoryBytes(dir string) (int64, error) {
-	entries, err := os.ReadDir(dir)
+func directoryBytes(fsys storage.FS, dir string) (int64, error) {
+	entries, err := fsys.ReadDir(dir)
 	if err != nil {
 		return 0, ioError(err, "listing the finished store")
 	}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ type section struct {
 	b        *builder
 	sec      layout.Section
 	w        *storage.Writer
-	sums     *os.File
+	sums     *storage.File
 	buffered *bufio.Writer
 	charged  int64
 }
@@ -39,11 +38,11 @@ func (b *builder) create(sec layout.Section) (*section, error) {
 	}
 	s.charged = n
 	var err error
-	if s.sums, err = os.Create(b.sumsPath(sec.Name)); err != nil {
+	if s.sums, err = storage.OpenFile(b.o.FS, b.sumsPath(sec.Name), storage.Flags{Create: true, Scratch: true, Buffered: true}); err != nil {
 		s.abort()
 		return nil, ioError(err, "making a scratch file")
 	}
-	s.buffered = bufio.NewWriterSize(s.sums, 4*layout.PageSize)
+	s.buffered = bufio.NewWriterSize(io.NewOffsetWriter(s.sums, 0), 4*layout.PageSize)
 	if s.w, err = storage.NewWriter(b.pool, filepath.Join(b.stage.dir, sec.File), b.writeBuffer, s.buffered); err != nil {
 		s.abort()
 		return nil, err
@@ -126,8 +125,12 @@ func (b *builder) seal(m *layout.Manifest) error {
 	slices.SortFunc(m.Sections, func(x, y layout.Section) int {
 		return strings.Compare(sectionRank(x.Name), sectionRank(y.Name))
 	})
-	n, err := sealManifest(m, b.stage.dir, func(i int) (io.ReadCloser, error) {
-		return os.Open(b.sumsPath(m.Sections[i].Name))
+	n, err := sealManifest(b.o.FS, m, b.stage.dir, func(i int) (io.ReadCloser, error) {
+		f, err := storage.OpenFile(b.o.FS, b.sumsPath(m.Sections[i].Name), storage.Flags{Scratch: true, Buffered: true})
+		if err != nil {
+			return nil, err
+		}
+		return sumsReader{io.NewSectionReader(f, 0, 1<<62), f}, nil
 	}, func(name string) (io.WriteCloser, error) {
 		return storage.NewWriter(b.pool, filepath.Join(b.stage.dir, name), b.writeBuffer, nil)
 	})
@@ -135,10 +138,16 @@ func (b *builder) seal(m *layout.Manifest) error {
 	return err
 }
 
+// sumsReader reads plain page checksums from the front.
+type sumsReader struct {
+	io.Reader
+	io.Closer
+}
+
 // sealManifest completes m (places of the tables, build id, root checksums) from
 // the plain page checksums of its sections, and writes the checksum file by create
 // and the manifest last. It returns the size of the manifest.
-func sealManifest(m *layout.Manifest, dir string, plain func(section int) (io.ReadCloser, error), create func(name string) (io.WriteCloser, error)) (int64, error) {
+func sealManifest(fsys storage.FS, m *layout.Manifest, dir string, plain func(section int) (io.ReadCloser, error), create func(name string) (io.WriteCloser, error)) (int64, error) {
 	at := int64(0)
 	for i := range m.Sections {
 		s := &m.Sections[i]
@@ -220,13 +229,13 @@ func sealManifest(m *layout.Manifest, dir string, plain func(section int) (io.Re
 	if err != nil {
 		return 0, err
 	}
-	return int64(len(body)), writeSynced(filepath.Join(dir, layout.ManifestFile), body)
+	return int64(len(body)), writeSynced(fsys, filepath.Join(dir, layout.ManifestFile), body)
 }
 
 // writeSynced writes a new file of whole pages, past the page cache, and makes it
 // durable.
-func writeSynced(path string, body []byte) error {
-	f, err := storage.OpenFile(path, storage.Flags{Write: true, Create: true})
+func writeSynced(fsys storage.FS, path string, body []byte) error {
+	f, err := storage.OpenFile(fsys, path, storage.Flags{Write: true, Create: true})
 	if err != nil {
 		return err
 	}

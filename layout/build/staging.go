@@ -6,6 +6,7 @@ package build
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,10 +21,11 @@ import (
 
 // staging is the locked directory in which a store is written.
 type staging struct {
+	fsys   storage.FS
 	final  string // the store's path
 	parent string
 	dir    string // ".NAME.building-PID-N" in parent
-	lock   *os.File
+	lock   io.Closer
 	done   bool
 }
 
@@ -34,32 +36,32 @@ var stagingSuffix = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
 
 // stage checks that path can take a store and makes its staging directory.
 // Staging directories of builds that were killed are removed.
-func stage(path string, overwrite bool) (*staging, error) {
+func stage(fsys storage.FS, path string, overwrite bool) (*staging, error) {
 	final, err := filepath.Abs(path)
 	if err != nil {
 		return nil, ioError(err, "finding %s", path)
 	}
-	if err := checkTarget(final, overwrite); err != nil {
+	if err := checkTarget(fsys, final, overwrite); err != nil {
 		return nil, err
 	}
-	s := &staging{final: final, parent: filepath.Dir(final)}
-	if fi, err := os.Stat(s.parent); err != nil {
+	s := &staging{fsys: fsys, final: final, parent: filepath.Dir(final)}
+	if fi, err := fsys.Stat(s.parent); err != nil {
 		return nil, usage("%s: the directory that is to hold the store does not exist", s.parent)
 	} else if !fi.IsDir() {
 		return nil, usage("%s is no directory", s.parent)
 	}
-	if err := removeLeftovers(s.parent, stagingPrefix(final)); err != nil {
+	if err := removeLeftovers(fsys, s.parent, stagingPrefix(final)); err != nil {
 		return nil, err
 	}
 	for n := 0; n < 100; n++ {
 		s.dir = filepath.Join(s.parent, fmt.Sprintf("%s%d-%d", stagingPrefix(final), os.Getpid(), n))
-		if err := os.Mkdir(s.dir, 0o777); errors.Is(err, fs.ErrExist) {
+		if err := fsys.Mkdir(s.dir, 0o777); errors.Is(err, fs.ErrExist) {
 			continue
 		} else if err != nil {
 			return nil, ioError(err, "making the directory in which the store is written")
 		}
-		if s.lock, err = storage.LockDir(s.dir); err != nil {
-			os.Remove(s.dir)
+		if s.lock, err = fsys.LockDir(s.dir); err != nil {
+			fsys.Remove(s.dir)
 			return nil, ioError(err, "locking the directory in which the store is written")
 		}
 		if s.lock != nil {
@@ -72,8 +74,8 @@ func stage(path string, overwrite bool) (*staging, error) {
 
 // checkTarget refuses a path that holds something else than a store that may be
 // replaced.
-func checkTarget(final string, overwrite bool) error {
-	fi, err := os.Lstat(final)
+func checkTarget(fsys storage.FS, final string, overwrite bool) error {
+	fi, err := fsys.Lstat(final)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -86,18 +88,18 @@ func checkTarget(final string, overwrite bool) error {
 	if !fi.IsDir() {
 		return usage("%s is no directory: overwrite replaces a store only", final)
 	}
-	if _, err := os.Lstat(filepath.Join(final, layout.ManifestFile)); err == nil {
+	if _, err := fsys.Lstat(filepath.Join(final, layout.ManifestFile)); err == nil {
 		return nil
 	}
-	if names, err := os.ReadDir(final); err == nil && len(names) == 0 {
+	if names, err := fsys.ReadDir(final); err == nil && len(names) == 0 {
 		return nil
 	}
 	return usage("%s is no store (it has no %s): overwrite replaces a store only", final, layout.ManifestFile)
 }
 
 // removeLeftovers removes the staging directories of that prefix whose lock is free.
-func removeLeftovers(parent, prefix string) error {
-	entries, err := os.ReadDir(parent)
+func removeLeftovers(fsys storage.FS, parent, prefix string) error {
+	entries, err := fsys.ReadDir(parent)
 	if err != nil {
 		return ioError(err, "listing %s", parent)
 	}
@@ -106,11 +108,11 @@ func removeLeftovers(parent, prefix string) error {
 			continue
 		}
 		dir := filepath.Join(parent, e.Name())
-		lock, err := storage.LockDir(dir)
+		lock, err := fsys.LockDir(dir)
 		if err != nil || lock == nil {
 			continue
 		}
-		err = os.RemoveAll(dir)
+		err = fsys.RemoveAll(dir)
 		lock.Close()
 		if err != nil {
 			return ioError(err, "removing what a killed build left behind")
@@ -123,7 +125,7 @@ func removeLeftovers(parent, prefix string) error {
 // place, and the parent is synced. A store that was there is replaced in one
 // step where the file system can exchange names, and removed then.
 func (s *staging) commit(overwrite bool) error {
-	if err := s.lock.Sync(); err != nil {
+	if err := s.fsys.SyncDir(s.dir); err != nil {
 		return ioError(err, "syncing %s", s.dir)
 	}
 	old, err := s.rename(overwrite)
@@ -132,11 +134,11 @@ func (s *staging) commit(overwrite bool) error {
 	}
 	s.done = true
 	s.lock.Close()
-	if err := storage.SyncDir(s.parent); err != nil {
-		return err
+	if err := s.fsys.SyncDir(s.parent); err != nil {
+		return ioError(err, "syncing %s", s.parent)
 	}
 	if old != "" {
-		if err := os.RemoveAll(old); err != nil {
+		if err := s.fsys.RemoveAll(old); err != nil {
 			return ioError(err, "the store is in place, but the one it replaces could not be removed")
 		}
 	}
@@ -146,14 +148,14 @@ func (s *staging) commit(overwrite bool) error {
 // rename moves the directory to its final name and returns where the store that
 // it replaces lies now, if there was one.
 func (s *staging) rename(overwrite bool) (old string, err error) {
-	err = unix.Renameat2(unix.AT_FDCWD, s.dir, unix.AT_FDCWD, s.final, unix.RENAME_NOREPLACE)
+	err = s.fsys.Rename(s.dir, s.final, unix.RENAME_NOREPLACE)
 	if err == nil {
 		return "", nil
 	}
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+	if errors.Is(err, unix.EINVAL) {
 		// The file system knows no flags. rename(2) replaces empty directories only.
-		if _, serr := os.Lstat(s.final); errors.Is(serr, fs.ErrNotExist) {
-			err = os.Rename(s.dir, s.final)
+		if _, serr := s.fsys.Lstat(s.final); errors.Is(serr, fs.ErrNotExist) {
+			err = s.fsys.Rename(s.dir, s.final, 0)
 		} else {
 			err = unix.EEXIST
 		}
@@ -164,23 +166,23 @@ func (s *staging) rename(overwrite bool) (old string, err error) {
 	if !errors.Is(err, unix.EEXIST) {
 		return "", ioError(err, "renaming the finished store to %s", s.final)
 	}
-	if err := checkTarget(s.final, overwrite); err != nil {
+	if err := checkTarget(s.fsys, s.final, overwrite); err != nil {
 		return "", err // it appeared while the build ran
 	}
-	err = unix.Renameat2(unix.AT_FDCWD, s.dir, unix.AT_FDCWD, s.final, unix.RENAME_EXCHANGE)
+	err = s.fsys.Rename(s.dir, s.final, unix.RENAME_EXCHANGE)
 	if err == nil {
 		return s.dir, nil
 	}
-	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+	if !errors.Is(err, unix.EINVAL) {
 		return "", ioError(err, "exchanging the finished store with %s", s.final)
 	}
 	// Not the staging prefix: a build killed here must not lose the old store.
 	old = filepath.Join(s.parent, fmt.Sprintf(".%s.replaced-%d", filepath.Base(s.final), os.Getpid()))
-	if err := os.Rename(s.final, old); err != nil {
+	if err := s.fsys.Rename(s.final, old, 0); err != nil {
 		return "", ioError(err, "moving away the store that is replaced")
 	}
-	if err := os.Rename(s.dir, s.final); err != nil {
-		if back := os.Rename(old, s.final); back != nil {
+	if err := s.fsys.Rename(s.dir, s.final, 0); err != nil {
+		if back := s.fsys.Rename(old, s.final, 0); back != nil {
 			return "", ioError(err, "renaming the finished store; the old one is now %s", old)
 		}
 		return "", ioError(err, "renaming the finished store to %s", s.final)
@@ -194,7 +196,7 @@ func (s *staging) discard() error {
 		return nil
 	}
 	s.done = true
-	err := os.RemoveAll(s.dir)
+	err := s.fsys.RemoveAll(s.dir)
 	s.lock.Close()
 	if err != nil {
 		return ioError(err, "removing the unfinished store")

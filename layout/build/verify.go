@@ -25,6 +25,8 @@ const maxFindings = 10_000
 type VerifyOptions struct {
 	// Memory is the budget in bytes; 0 = DefaultVerifyMemory.
 	Memory int64
+	// FS is the file system on which the store lies; nil = the operating system's.
+	FS storage.FS
 	// Progress is told of a stage's progress, in bytes.
 	Progress func(stage string, done, total int64)
 }
@@ -90,7 +92,7 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 	}
 	v := &verifier{ctx: ctx, o: o, dir: dir, mem: ledger{total: o.Memory}, files: map[string]*storage.File{}, damaged: map[string]bool{}}
 	v.report.Findings = []Finding{}
-	v.pool = storage.NewPool(storage.PoolOptions{Depth: verifyDepth})
+	v.pool = storage.NewPool(storage.PoolOptions{FS: o.FS, Depth: verifyDepth})
 	defer v.close()
 	ok, err := v.manifest()
 	if err == nil && ok {
@@ -151,7 +153,7 @@ func (v *verifier) progress(stage string, n int64) {
 // manifest reads the manifest. It returns false where nothing else can be checked.
 func (v *verifier) manifest() (bool, error) {
 	path := filepath.Join(v.dir, layout.ManifestFile)
-	f, err := storage.OpenFile(path, storage.Flags{})
+	f, err := storage.OpenFile(v.o.FS, path, storage.Flags{})
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, layout.Errorf(layout.NotAStore, "", "%s is no store: it has no file %s", v.dir, layout.ManifestFile)
 	}
@@ -207,7 +209,7 @@ const (
 
 // openSums opens the checksum file.
 func (v *verifier) openSums() error {
-	f, err := storage.OpenFile(filepath.Join(v.dir, layout.ChecksumFile), storage.Flags{})
+	f, err := storage.OpenFile(v.o.FS, filepath.Join(v.dir, layout.ChecksumFile), storage.Flags{})
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			v.found(layout.ChecksumFile, -1, -1, "the file is missing: no page can be verified")
@@ -238,7 +240,7 @@ func (v *verifier) tiling() {
 
 // sectionPages checks one section: root table, page table, pages.
 func (v *verifier) sectionPages(s *layout.Section, chunks []byte) error {
-	f, err := storage.OpenFile(filepath.Join(v.dir, s.File), storage.Flags{})
+	f, err := storage.OpenFile(v.o.FS, filepath.Join(v.dir, s.File), storage.Flags{})
 	if err != nil {
 		v.damaged[s.Name] = true
 		if errors.Is(err, fs.ErrNotExist) {

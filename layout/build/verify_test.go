@@ -217,7 +217,7 @@ func resealAs(t *testing.T, dir string, m *layout.Manifest) {
 			t.Fatal(err)
 		}
 	}
-	_, err := sealManifest(m, dir, func(i int) (io.ReadCloser, error) {
+	_, err := sealManifest(nil, m, dir, func(i int) (io.ReadCloser, error) {
 		b, err := os.ReadFile(filepath.Join(dir, m.Sections[i].File))
 		var sums []byte
 		for ; len(b) > 0; b = b[layout.PageSize:] {

@@ -22,6 +22,7 @@ var layers = map[string][]string{
 	"layout/build":           {"layout", "layout/npy", "layout/build/source", "goagnes/storage"},
 	"kernels":                {},
 	"goagnes/storage":        {"layout"},
+	"goagnes/storage/inject": {"layout", "goagnes/storage"},
 	"goagnes/memory":         {"layout", "goagnes/storage"},
 	"goagnes/operation":      {"layout", "goagnes/storage", "goagnes/memory", "kernels"},
 	"goagnes/export":         {"layout", "layout/npy", "goagnes/storage", "goagnes/memory", "goagnes/operation"},
@@ -31,7 +32,7 @@ var layers = map[string][]string{
 		"goagnes/storage", "goagnes/memory", "goagnes/operation", "goagnes/nn", "goagnes/train", "goagnes/export"},
 	"capi":           {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
 	"goagnes/report": {"goagnes/storage", "goagnes"},
-	"goagnes/cmd":    {"layout", "layout/npy", "goagnes/report", "goagnes"},
+	"goagnes/cmd":    {"layout", "layout/npy", "goagnes/report", "goagnes", "goagnes/storage/inject"},
 	"tests":          {},
 }
 
