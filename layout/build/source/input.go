@@ -19,6 +19,7 @@ import (
 type input struct {
 	path   string
 	member string // "" for a .npy file
+	raw    bool   // a file of elements without the numpy header; header is what they are taken for
 	header npy.Header
 }
 
@@ -91,6 +92,13 @@ func (in *input) openAny() (*opened, npy.Header, error) {
 	f, err := os.Open(in.path)
 	if err != nil {
 		return nil, npy.Header{}, causeError(in.path, "cannot be opened", err)
+	}
+	if in.raw {
+		if err := checkSize(f, in.header); err != nil {
+			f.Close()
+			return nil, npy.Header{}, named(err, in.path)
+		}
+		return &opened{in: in, at: io.NewSectionReader(f, 0, in.header.DataBytes()), closers: []io.Closer{f}}, in.header, nil
 	}
 	r, err := inflate(f, in.path)
 	if err != nil {

@@ -35,9 +35,12 @@ func formats() []format {
 	return []format{
 		{"csv", openCSV},
 		{"heterophilous", openHeterophilous},
+		{"igb", openIGB},
 		{"mtx", openMatrixMarket},
 		{"npy", openNPY},
 		{"npz", openNPZ},
+		{"ogb", openOGB},
+		{"ogb-binary", openOGBBinary},
 		{"planetoid", openPlanetoid},
 		{"scipy", openSciPy},
 		{"snap", openSNAP},
@@ -46,7 +49,7 @@ func formats() []format {
 }
 
 // known lists formats that are recognised by name and not read.
-var known = []string{"dgl", "igb", "mag240m", "ogb", "parquet", "pyg"}
+var known = []string{"dgl", "mag240m", "parquet"}
 
 // Formats lists the names that Open reads, besides "auto".
 func Formats() []string {
@@ -71,6 +74,9 @@ func Formats() []string {
 //     x_indptr, x_indices, x_data, x_shape), y, train_idx, val_idx, test_idx;
 //   - "scipy": a square matrix that scipy.sparse.save_npz wrote;
 //   - "heterophilous": one of the heterophilous graphs as published;
+//   - "ogb", "ogb-binary": a folder of OGB's node property prediction, with raw/ and
+//     split/: csv files, or raw/data.npz and raw/node-label.npz;
+//   - "igb": a folder of IGB, with processed/paper and processed/paper__cites__paper;
 //   - "planetoid": a directory with one set of ind.NAME.* files, one of these
 //     files, their common path without the ending, or an "npz" archive.
 //
@@ -89,6 +95,9 @@ func Open(ctx context.Context, path, format string, o Options) (*Dataset, error)
 		}
 	}
 	have := strings.Join(Formats(), ", ")
+	if format == "pyg" {
+		return nil, &UnsupportedError{path, "PyG's files are pickles of Python objects, which only torch reads; from Python, goagnes.import_dataset(store, path, format=\"pyg\") does, and executes what is in them"}
+	}
 	if slices.Contains(known, format) {
 		return nil, &UnsupportedError{path, fmt.Sprintf("format %q is not read yet; the formats are auto, %s", format, have)}
 	}
@@ -176,13 +185,19 @@ func detectDirectory(path string) (string, error) {
 	if graphs, err := filepath.Glob(filepath.Join(globQuote(path), "ind.*.graph")); err == nil && len(graphs) > 0 {
 		found = append(found, "planetoid")
 	}
+	if name := detectOGB(path); name != "" {
+		found = append(found, name)
+	}
+	if igbFolder(path) != "" {
+		found = append(found, "igb")
+	}
 	_, _, err := pairFiles(path)
 	if err == nil {
 		found = append(found, "ve")
 	}
 	switch len(found) {
 	case 0:
-		return "", inputError(path, "a directory with neither edge_index.npy nor ind.NAME.graph nor one pair NAME.v and NAME.e; name a file, or the format")
+		return "", inputError(path, "a directory with neither edge_index.npy nor ind.NAME.graph nor one pair NAME.v and NAME.e, nor that of OGB (raw/) or IGB (processed/paper); name a file, or the format")
 	case 1:
 		return found[0], nil
 	}

@@ -1,0 +1,307 @@
+package source
+
+// The raw folders of OGB's node property prediction: csv files, or for the largest
+// graph numpy archives. Read as ogb.io.read_graph_raw does.
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// inverseOGB are the folders in which OGB's own loader adds to every edge its reverse,
+// right behind it (add_inverse_edge of ogb/nodeproppred/master.csv): their files list
+// each undirected edge once.
+var inverseOGB = []string{"ogbn_products", "ogbn_proteins", "ogbn-products", "ogbn-proteins", "products", "proteinfunc_v4"}
+
+// findRaw returns the file of that name in raw, plain or compressed, "" if there is none.
+func findRaw(folder, name string) string {
+	for _, ending := range []string{".csv.gz", ".csv"} {
+		if file := filepath.Join(folder, name+ending); exists(file) {
+			return file
+		}
+	}
+	return ""
+}
+
+// detectOGB names the OGB format of a folder, "" for none.
+func detectOGB(path string) string {
+	raw := filepath.Join(path, "raw")
+	switch {
+	case findRaw(raw, "edge") != "" && findRaw(raw, "num-node-list") != "", findRaw(raw, "num-node-dict") != "":
+		return "ogb"
+	case exists(filepath.Join(raw, "data.npz")):
+		return "ogb-binary"
+	}
+	return ""
+}
+
+func openOGB(ctx context.Context, path string, _ Options) (*Dataset, error) {
+	raw := filepath.Join(path, "raw")
+	if findRaw(raw, "num-node-dict") != "" || exists(filepath.Join(raw, "relations")) {
+		return nil, &UnsupportedError{path, "an OGB graph of several node types; stores have one. Bring the edges of one relation with its own arrays"}
+	}
+	d := newDataset("ogb")
+	var counts [2]int64
+	for i, name := range []string{"num-node-list", "num-edge-list"} {
+		file := findRaw(raw, name)
+		if file == "" {
+			return nil, inputError(raw, "no file %s.csv.gz", name)
+		}
+		n, err := csvNumbers(ctx, file, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(n) != 1 {
+			return nil, inputError(file, "an empty file, where one number is due")
+		}
+		counts[i] = n[0]
+	}
+	file := findRaw(raw, "edge")
+	if file == "" {
+		return nil, inputError(raw, "no file edge.csv.gz")
+	}
+	d.NumNodes = counts[0]
+	folder, err := filepath.Abs(path)
+	if err != nil {
+		return nil, causeError(path, "has no absolute path", err)
+	}
+	e := &ogbEdges{textEdges: &textEdges{file}, listed: counts[1], inverse: slices.Contains(inverseOGB, filepath.Base(folder))}
+	d.Edges = e
+	if e.inverse {
+		d.note("%s: lists each undirected edge once; as in OGB's own loader its reverse follows each edge: edge i of the file has the edge ids 2i and 2i + 1 (reversed)", file)
+	}
+	if file := findRaw(raw, "node-feat"); file != "" {
+		x, err := newCSVRows(ctx, file, d.NumNodes, layout.Float32, false)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.addArray("x", x); err != nil {
+			return nil, err
+		}
+	}
+	if file := findRaw(raw, "node-label"); file != "" {
+		y, err := newCSVRows(ctx, file, d.NumNodes, layout.Int64, true)
+		switch {
+		case err != nil:
+			return nil, err
+		case y.width > 1:
+			d.note("%s: %d labels a node, where stores have one as y; kept as the node array %q", file, y.width, "labels")
+			err = d.addArray("labels", y)
+		default:
+			err = d.addLabels(y)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if err := d.addOGBArrays(ctx, raw); err != nil {
+		return nil, err
+	}
+	return d, d.addOGBSplits(ctx, path)
+}
+
+// addOGBArrays keeps further files of nodes as node arrays, and notes those of edges.
+func (d *Dataset) addOGBArrays(ctx context.Context, raw string) error {
+	entries, err := os.ReadDir(raw)
+	if err != nil {
+		return causeError(raw, "cannot be listed", err)
+	}
+	known := []string{"edge", "node-feat", "node-label", "num-node-list", "num-edge-list"}
+	for _, e := range entries {
+		base, ok := strings.CutSuffix(strings.TrimSuffix(e.Name(), ".gz"), ".csv")
+		if !ok || slices.Contains(known, base) || e.IsDir() {
+			continue
+		}
+		file := filepath.Join(raw, e.Name())
+		name, isNode := strings.CutPrefix(base, "node_")
+		if base == "species" { // of proteins, whose loader renames it
+			name, isNode = base, true
+		}
+		if !isNode {
+			d.note("%s is not read", file)
+			continue
+		}
+		r, err := newCSVRows(ctx, file, d.NumNodes, layout.Int64, true)
+		if err != nil {
+			return err
+		}
+		if err := d.addArray(name, r); err != nil {
+			return err
+		}
+		d.note("%s: kept as the node array %q", file, name)
+	}
+	return nil
+}
+
+// addOGBSplits reads split/NAME/{train,valid,test}.csv.gz.
+func (d *Dataset) addOGBSplits(ctx context.Context, path string) error {
+	folder := filepath.Join(path, "split")
+	entries, err := os.ReadDir(folder)
+	if os.IsNotExist(err) {
+		d.note("%s: there is no folder split, and so no splits", path)
+		return nil
+	}
+	if err != nil {
+		return causeError(folder, "cannot be listed", err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) == 0 {
+		d.note("%s: no split in it", folder)
+		return nil
+	}
+	if len(names) > 1 {
+		return inputError(folder, "%d splits (%s); leave one folder there, or move the others away", len(names), strings.Join(names, ", "))
+	}
+	for _, s := range [][2]string{{"train", "train"}, {"valid", "val"}, {"test", "test"}} {
+		file := findRaw(filepath.Join(folder, names[0]), s[0])
+		if file == "" {
+			return inputError(filepath.Join(folder, names[0]), "no file %s.csv.gz", s[0])
+		}
+		ids, err := newCSVRows(ctx, file, -1, layout.Int64, true)
+		if err != nil {
+			return err
+		}
+		if err := d.addSplit(s[1], ids); err != nil {
+			return err
+		}
+	}
+	d.note("%s: the split %q is read; its valid is val here", folder, names[0])
+	return nil
+}
+
+// ogbEdges checks the number of edges, and adds reverses as OGB's loader does.
+type ogbEdges struct {
+	*textEdges
+	listed  int64
+	inverse bool
+}
+
+func (e *ogbEdges) Scan(ctx context.Context, f func(src, dst []int64) error) error {
+	seen := int64(0)
+	var src, dst []int64
+	if e.inverse {
+		src, dst = make([]int64, ChunkEdges), make([]int64, ChunkEdges)
+	}
+	err := e.textEdges.Scan(ctx, func(s, t []int64) error {
+		if seen += int64(len(s)); seen > e.listed {
+			return inputError(e.Name(), "more edges than the %d of num-edge-list", e.listed)
+		}
+		if !e.inverse {
+			return f(s, t)
+		}
+		for len(s) > 0 {
+			n := min(len(s), ChunkEdges/2)
+			for i := range n {
+				src[2*i], dst[2*i] = s[i], t[i]
+				src[2*i+1], dst[2*i+1] = t[i], s[i]
+			}
+			if err := f(src[:2*n], dst[:2*n]); err != nil {
+				return err
+			}
+			s, t = s[n:], t[n:]
+		}
+		return nil
+	})
+	if err == nil && seen != e.listed {
+		err = inputError(e.Name(), "%d edges, num-edge-list says %d", seen, e.listed)
+	}
+	return err
+}
+
+func openOGBBinary(ctx context.Context, path string, o Options) (*Dataset, error) {
+	file := filepath.Join(path, "raw", "data.npz")
+	m, err := listMembers(file)
+	if err != nil {
+		return nil, err
+	}
+	d := newDataset("ogb-binary")
+	if m.find("edge_index") == "" {
+		return nil, inputError(file, "no member edge_index; %s", m.list())
+	}
+	in, err := m.input("edge_index")
+	if err != nil {
+		return nil, err
+	}
+	edges, err := newArrayEdges(in)
+	if err != nil {
+		return nil, err
+	}
+	d.Edges = edges
+	for _, c := range []struct {
+		member string
+		to     *int64
+	}{{"num_nodes_list", &d.NumNodes}, {"num_edges_list", nil}} {
+		if m.find(c.member) == "" {
+			return nil, inputError(file, "no member %s; %s", c.member, m.list())
+		}
+		in, err := m.input(c.member)
+		if err != nil {
+			return nil, err
+		}
+		n, err := smallIDs(ctx, in, 1)
+		if err != nil {
+			return nil, err
+		}
+		if c.to != nil {
+			*c.to = n[0]
+		} else if n[0] != edges.count {
+			return nil, inputError(edges.Name(), "%d edges, %s says %d", edges.count, c.member, n[0])
+		}
+	}
+	for _, name := range m.names {
+		switch node, ok := strings.CutPrefix(name, "node_"); {
+		case m.used[name]:
+		case !ok:
+			d.note("%s: member %s is not read", file, name)
+		default:
+			rows, err := m.rows(name, o)
+			if err != nil {
+				return nil, err
+			}
+			if node == "feat" {
+				node = "x"
+			} else {
+				d.note("%s: member %s is kept as the node array %q", file, name, node)
+			}
+			if err := d.addArray(node, flatColumn(rows)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	label := filepath.Join(path, "raw", "node-label.npz")
+	if exists(label) {
+		rows, err := RowsFromFile(label, o)
+		if err != nil {
+			return nil, err
+		}
+		if err := d.addLabels(rows); err != nil {
+			return nil, err
+		}
+	} else {
+		d.note("%s: there are no labels", label)
+	}
+	return d, d.addOGBSplits(ctx, path)
+}
+
+// columnRows is an array of shape (N, 1) as (N,).
+type columnRows struct{ Rows }
+
+func (c columnRows) RowShape() []int64 { return nil }
+
+// flatColumn drops the second axis of integers of shape (N, 1).
+func flatColumn(r Rows) Rows {
+	if d := r.DType(); flat(r.RowShape()) && d >= layout.Int8 && d <= layout.Uint64 {
+		return columnRows{r}
+	}
+	return r
+}
