@@ -172,8 +172,14 @@ func (l *loader) Describe(kind string) (any, error) {
 		return settings{l.Len(), l.Seed(), l.request.BatchSize, l.request.NumNeighbors, l.Stats().HyperbatchSize}, nil
 	case "stats":
 		return l.Stats(), nil
+	case "explain":
+		x := l.Explain()
+		return struct {
+			goagnes.Explanation
+			Text string `json:"text"`
+		}{x, x.String()}, nil
 	}
-	return nil, &goagnes.UnsupportedError{Argument: "describe", Value: kind, Msg: `"settings" and "stats" are`}
+	return nil, &goagnes.UnsupportedError{Argument: "describe", Value: kind, Msg: `"settings", "stats" and "explain" are`}
 }
 
 // Next implements control.Loader.

@@ -37,13 +37,24 @@ func (s pageSet) count() int64 {
 	return int64(n)
 }
 
-func (e *Engine) newBound() (*bound, error) {
+// boundWords returns the words of the two sets of pages.
+func (e *Engine) boundWords() (graph, rows int64) {
 	words := func(pages int64) int64 { return pages/64 + 1 }
-	g := words(layout.Pages(e.graph.Bytes))
-	r := int64(1)
+	graph, rows = words(layout.Pages(e.graph.Bytes)), 1
 	if e.stride > 0 {
-		r = words(layout.Pages(e.primary().section.Bytes))
+		rows = words(layout.Pages(e.primary().section.Bytes))
 	}
+	return graph, rows
+}
+
+// boundBytes returns the memory of a page trace.
+func (e *Engine) boundBytes() int64 {
+	g, r := e.boundWords()
+	return 8 * (g + r)
+}
+
+func (e *Engine) newBound() (*bound, error) {
+	g, r := e.boundWords()
 	c, err := e.claim("page trace", 8*(g+r))
 	if err != nil {
 		return nil, err

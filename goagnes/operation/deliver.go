@@ -229,6 +229,8 @@ func (h *hyperbatch) deliverOne(ctx context.Context, rd *reader, r *record, sort
 	}
 	e.meter.addSeconds(&e.meter.deliverSeconds, start)
 	e.meter.minibatches.Add(1)
+	e.meter.deliveredNodes.Add(int64(r.nodes))
+	e.meter.deliveredEdges.Add(int64(r.edges))
 	waited = time.Now()
 	err = emit(b)
 	e.meter.addSeconds(&e.meter.consumerSeconds, waited)

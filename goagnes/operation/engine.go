@@ -62,12 +62,13 @@ type Options struct {
 type Engine struct {
 	Options
 	graphBlocks
-	internal *storage.Section // original -> internal id, nil for the identity
-	columns  []column         // what a row record holds
-	stride   int64            // bytes of a row record
-	plan     plan
-	slabs    *memory.SlabPool
-	meter    meter
+	internal    *storage.Section // original -> internal id, nil for the identity
+	columns     []column         // what a row record holds
+	stride      int64            // bytes of a row record
+	plan        plan
+	freeAtStart int64 // of the budget, when the engine was made
+	slabs       *memory.SlabPool
+	meter       meter
 
 	keptGraph  *claim // the graph buffer, where it holds all blocks and is small beside the budget
 	keptBuffer *memory.Buffer
@@ -124,6 +125,7 @@ func New(o Options) (*Engine, error) {
 	add(layout.SectionY, o.Outputs.Y)
 	add(layout.SectionOriginal, o.Outputs.NodeIDs)
 	add(layout.SectionDegree, o.Outputs.Degree)
+	e.freeAtStart = o.Budget.Free()
 	if e.plan, err = e.newPlan(); err != nil {
 		return nil, err
 	}

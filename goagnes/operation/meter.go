@@ -19,6 +19,8 @@ type meter struct {
 	threshold                                  atomic.Int64
 	spilledSamples, spilledRows                atomic.Int64
 	bound                                      atomic.Int64
+	deliveredNodes, deliveredEdges             atomic.Int64
+	phases                                     [len(phaseNames)]struct{ read, written atomic.Int64 }
 
 	bucketSeconds, sampleSeconds       atomic.Int64 // nanoseconds
 	gatherSeconds, gatherWaitSeconds   atomic.Int64

@@ -78,20 +78,22 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 	defer h.release() // also when a bug ends the epoch
 	e.trimSlabs()     // sampling needs the memory that idle batches hold
 	e.meter.hyperbatches.Add(1)
-	if err := h.sampleAll(ctx); err != nil {
+	if err := e.phase(0, func() error { return h.sampleAll(ctx) }); err != nil {
 		return err
 	}
-	if err := h.gather(ctx); err != nil {
+	if err := e.phase(1, func() error { return h.gather(ctx) }); err != nil {
 		return err
 	}
 	e.meter.bound.Store(h.bound.bytes())
-	return h.deliver(ctx, func(b *Batch) error {
-		select {
-		case r.batches <- b:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
+	return e.phase(2, func() error {
+		return h.deliver(ctx, func(b *Batch) error {
+			select {
+			case r.batches <- b:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
 	})
 }
 

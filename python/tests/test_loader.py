@@ -321,8 +321,21 @@ def test_stats(store):
     assert stats["minibatches"] == 3
     assert stats["seed"] == loader.seed
     assert stats["bytes_read"] > 0
-    with pytest.raises(ga.UnsupportedError, match="explain"):
-        loader.explain()
+
+
+def test_explain(store):
+    loader = loader_of(store, batch_size=100, mode="agnes-paper", graph_buffer="2MiB")
+    plan = loader.explain()
+    assert plan["mode"] == "agnes-paper"
+    assert plan["minibatches"] == 3
+    assert plan["prepared"] == 0
+    assert {"graph buffer", "feature buffer"} <= {part["name"] for part in plan["memory"]}
+    assert "agnes-paper" in str(plan)
+    list(loader)
+    plan = loader.explain()
+    assert plan["prepared"] == 3
+    assert sum(phase["actual_read"] for phase in plan["phases"]) > 0
+    assert "measured" in str(plan)
 
 
 @pytest.mark.parametrize("mode", ["agnes", "agnes-no", "agnes-paper"])

@@ -14,6 +14,7 @@ var commands = []command{
 	importCommand,
 	infoCommand,
 	verifyCommand,
+	explainCommand,
 	trainCommand,
 	predictCommand,
 	exportCommand,

@@ -241,6 +241,25 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+func TestExplain(t *testing.T) {
+	folder := ringStore(t)
+	flags := []string{"explain", "ring", "--num-neighbors", "2,2", "--input-nodes", "train", "--batch-size", "8", "--seed", "7", "--memory", "64MiB", "--mode", "agnes-paper", "--graph-buffer", "8MiB"}
+	plan := succeed(t, folder, flags...)
+	if plan["mode"] != "agnes-paper" || plan["minibatches"] != 4.0 || plan["prepared"] != 0.0 {
+		t.Errorf("%v", plan)
+	}
+	plan = succeed(t, folder, append(flags, "--max-batches", "3")...)
+	if plan["prepared"].(float64) < 3 {
+		t.Errorf("after three minibatches: %v", plan)
+	}
+	if text := invoke(t, folder, flags...); text.status != 0 || !strings.Contains(text.stdout, "graph buffer") {
+		t.Errorf("as text: %v", text)
+	}
+	if small := invoke(t, folder, "explain", "ring", "--feature-buffer", "1KiB"); small.status != exitRefused || !strings.Contains(small.stderr, "feature_buffer of 1024 bytes: one frame takes") {
+		t.Errorf("a buffer below one frame: %v", small)
+	}
+}
+
 func TestBenchPrepare(t *testing.T) {
 	folder := ringStore(t)
 	report := succeed(t, folder, "bench", "prepare", "ring", "--num-neighbors", "2,2", "--input-nodes", "train",
@@ -368,7 +387,7 @@ func TestStatusAndErrorLine(t *testing.T) {
 		says   []string
 	}{
 		"no verb":              {"", exitUsage, []string{"no verb", "build"}},
-		"unknown verb":         {"explain ring", exitUsage, []string{`no verb "explain"`, "bench prepare"}},
+		"unknown verb":         {"foretell ring", exitUsage, []string{`no verb "foretell"`, "bench prepare"}},
 		"half a verb":          {"bench ring", exitUsage, []string{`no verb "bench"`}},
 		"unknown flag":         {"info ring --colour", exitUsage, []string{"-colour", "help info"}},
 		"missing store":        {"info", exitUsage, []string{"STORE is missing"}},
@@ -446,7 +465,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	if got := invoke(t, folder, "help", "explain"); got.status != exitUsage {
+	if got := invoke(t, folder, "help", "foretell"); got.status != exitUsage {
 		t.Errorf("help of an unknown verb: status %d", got.status)
 	}
 	if got := invoke(t, folder, "--version"); got.stdout != "goagnes 1.2.3-test\n" {

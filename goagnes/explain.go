@@ -1,0 +1,75 @@
+package goagnes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/goagnes/goagnes/goagnes/operation"
+)
+
+// Explanation is a loader's plan: how it reads, how it divides the memory, what
+// an epoch is expected to move and, once minibatches were prepared, what it moved.
+type Explanation struct {
+	Mode        string `json:"mode"`
+	BudgetBytes int64  `json:"budget"` // bytes: the loader's share, or the store's
+	operation.Explanation
+}
+
+// Explain returns the loader's plan. Nothing is read for it.
+func (l *Loader) Explain() Explanation {
+	return Explanation{Mode: cmp.Or(l.o.Mode, "agnes"), BudgetBytes: l.engine.Budget.Total(), Explanation: l.engine.Explain()}
+}
+
+// String returns the plan for people, a line each.
+func (x Explanation) String() string {
+	var rows [][2]string
+	add := func(name, format string, args ...any) {
+		rows = append(rows, [2]string{name, fmt.Sprintf(format, args...)})
+	}
+	choose := func(b bool, yes, no string) string {
+		if b {
+			return yes
+		}
+		return no
+	}
+	add("mode", "%s, blocks of %s; of hubs %s", x.Mode, mib(x.BlockSize), choose(x.WholeBlocks, "every block", "the pages with drawn neighbours alone"))
+	add("epoch", "%d minibatches of about %d nodes and %d edges, in %d hyperbatches of at most %d", x.Minibatches, x.Nodes, x.Edges, x.Hyperbatches, x.Hyperbatch)
+	add("sampling", "%d windows a hyperbatch; %d frames for %d graph blocks%s; samples %s", x.Windows, x.GraphFrames, x.GraphBlocks,
+		choose(x.KeepsGraph, ", kept", ""), choose(x.SpillsSamples, "go to scratch", "stay in memory"))
+	if x.FeatureBlocks > 0 {
+		add("gathering", "%d sweeps a hyperbatch; %d frames for %d feature blocks; %d rows cached%s; %s", x.FeatureSweeps, x.FeatureFrames, x.FeatureBlocks,
+			x.CacheRows, choose(x.KeepsRows, ", kept", ""), choose(x.SpillsRows, "the others go to scratch", "none goes to scratch"))
+	}
+	add("memory", "%s", mib(x.BudgetBytes))
+	shares := slices.Clone(x.Memory)
+	slices.SortStableFunc(shares, func(a, b operation.Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	for _, s := range shares {
+		add("  "+s.Name, "%s, %s", mib(s.Bytes), strings.ReplaceAll(s.While, "+", " and "))
+	}
+	for _, p := range x.Phases {
+		text := fmt.Sprintf("%s read, %s written", mib(p.Read), mib(p.Written))
+		if x.Prepared > 0 {
+			text += fmt.Sprintf("; measured %s read, %s written", mib(p.ActualRead), mib(p.ActualWritten))
+		}
+		add(p.Name, "%s", text)
+	}
+	add("measured", "%s", choose(x.Prepared > 0, fmt.Sprintf("over %d minibatches, scaled to an epoch", x.Prepared), "nothing yet: estimates take every node to be equally likely"))
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r[0]))
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		fmt.Fprintf(&b, "%-*s  %s\n", width, r[0], r[1])
+	}
+	return b.String()
+}
+
+func mib(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%.4g KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%.4g MiB", float64(n)/(1<<20))
+}

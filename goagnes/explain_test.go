@@ -1,0 +1,102 @@
+package goagnes_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goagnes/goagnes/goagnes"
+)
+
+// TestExplain holds plans against what follows: the parts named as they are
+// reserved, no more than the budget at any time, spilling foretold, and the bytes
+// measured those of the counters.
+func TestExplain(t *testing.T) {
+	g := ringGraph(2000)
+	scratch, path := t.TempDir(), filepath.Join(t.TempDir(), "store")
+	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "original"})
+	seed := uint64(3)
+	for _, c := range []struct {
+		mode       string
+		memory     int64
+		hyperbatch int
+		graph      int64
+	}{
+		{"agnes", 64 << 20, 0, 0},
+		{"agnes", 7 << 18, 0, 0},
+		{"agnes", 8 << 20, 4, 128 << 10},
+		{"agnes-no", 8 << 20, 0, 0},
+		{"agnes-paper", 7 << 18, 0, 0},
+		{"agnes-paper", 8 << 20, 4, 64 << 10},
+	} {
+		s := open(t, path, goagnes.OpenOptions{Memory: c.memory, Scratch: scratch, NumThreads: 2})
+		o := goagnes.LoaderOptions{NumNeighbors: []int{4, 2}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 25, Seed: &seed,
+			HyperbatchSize: c.hyperbatch, Mode: c.mode, GraphBuffer: c.graph}
+		l := load(t, s, o)
+		before := l.Explain()
+		if before.Mode != c.mode || before.Prepared != 0 || before.Minibatches != int64(l.Len()) || before.BudgetBytes != c.memory || before.Phases[1].ActualRead != 0 {
+			t.Errorf("%+v: before: %+v", c, before)
+		}
+		if before.Phases[0].Read == 0 || before.Phases[1].Read == 0 {
+			t.Errorf("%+v: nothing is expected to be read: %+v", c, before.Phases)
+		}
+		for _, step := range []string{"sampling", "gathering", "delivery"} {
+			sum := int64(0)
+			for _, m := range before.Memory {
+				if m.While == "epoch" || strings.Contains(m.While, step) {
+					sum += m.Bytes
+				}
+			}
+			if sum > c.memory {
+				t.Errorf("%+v: %s takes %d bytes of a budget of %d: %+v", c, step, sum, c.memory, before.Memory)
+			}
+		}
+		if c.graph > 0 {
+			for _, m := range before.Memory {
+				if m.Name == "graph buffer" && (m.Bytes > c.graph || m.Bytes <= c.graph/2) {
+					t.Errorf("%+v: the graph buffer takes %d bytes", c, m.Bytes)
+				}
+			}
+		}
+		g.holdEqual(t, l, o, g.plain(plan{fanouts: []int{4, 2}, input: o.InputNodes, batch: 25}, seed).epoch(0))
+		after, st := l.Explain(), l.Stats()
+		read, written := int64(0), int64(0)
+		for _, p := range after.Phases {
+			read, written = read+p.ActualRead, written+p.ActualWritten
+		}
+		if after.Prepared != int64(l.Len()) || read == 0 || read > st.BytesRead || written != st.BytesWritten {
+			t.Errorf("%+v: measured %d read, %d written; the counters say %d, %d", c, read, written, st.BytesRead, st.BytesWritten)
+		}
+		if after.Nodes != st.SampledNodes/int64(l.Len()) || after.Edges != st.SampledEdges/int64(l.Len()) {
+			t.Errorf("%+v: %d nodes and %d edges a minibatch; sampled %d, %d", c, after.Nodes, after.Edges, st.SampledNodes, st.SampledEdges)
+		}
+		// This graph is no skewed one: what is foretold comes true.
+		if (st.SpilledRowBytes > 0) != before.SpillsRows || (st.SpilledSampleBytes > 0) != before.SpillsSamples {
+			t.Errorf("%+v: spilling of samples %v and rows %v is foretold; spilled %d and %d bytes", c, before.SpillsSamples, before.SpillsRows, st.SpilledSampleBytes, st.SpilledRowBytes)
+		}
+		for i, p := range before.Phases[:2] {
+			if actual := after.Phases[i].ActualRead; actual > 0 && (p.Read < actual/4 || p.Read > actual*4) {
+				t.Errorf("%+v: %s is expected to read %d bytes, it read %d", c, p.Name, p.Read, actual)
+			}
+		}
+		text := after.String()
+		for _, want := range []string{c.mode, "graph buffer", "feature cache", "measured"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%+v: no %q in\n%s", c, want, text)
+			}
+		}
+		var doc map[string]any
+		raw, err := json.Marshal(after)
+		if err == nil {
+			err = json.Unmarshal(raw, &doc)
+		}
+		if err != nil || doc["mode"] != c.mode || doc["minibatches"] == nil || doc["phases"] == nil {
+			t.Errorf("%v as JSON: %v", c, err)
+		}
+		t.Logf("%+v\n%s", c, text)
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
