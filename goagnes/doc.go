@@ -7,7 +7,8 @@
 // topology, features and labels in blocks. [Open] opens one under a memory
 // budget. [NewLoader] prepares minibatches of it as PyG's NeighborLoader would
 // sample them; [Train] trains a model on them and [Predict] applies it;
-// [Verify] checks every byte of a store.
+// [Verify] checks every byte of a store. An open [Store] also reads what belongs
+// to single nodes: rows, in-edges, splits, ids of the source.
 //
 // # Invariants
 //
@@ -16,7 +17,8 @@
 //     nor on the order in which a store keeps its nodes.
 //   - Ids are those of the imported data, 0..N-1.
 //   - Memory that grows with the graph is taken from the store's budget; what
-//     does not fit is spilled to scratch files.
+//     does not fit is spilled to scratch files. Results that a caller asks for, such
+//     as rows, are the caller's memory, and refused where larger than the budget.
 //   - Cancelling a context ends any call soon and leaves nothing half-written.
 //
 // # Limits
