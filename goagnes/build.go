@@ -42,6 +42,8 @@ type BuildOptions struct {
 	X            Input            // (N, ...) features: float32, float16, or any float with FeatureDType
 	Y            Input            // (N,) integer labels, negative for none; floats with NaN for none
 	Splits       map[string]Input // node sets: ids, or bool masks of length N
+	Split        string           // "per-class:TRAIN,VAL": draw splits train and val with so many nodes of each class, test of the other labelled ones; they replace the source's
+	SplitSeed    uint64           // of Split
 	NumNodes     int64            // default: rows of X, else the number of ranked ids, else the largest id + 1
 	IDs          string           // "auto", "dense" or "rank"; auto ranks the ids of a text edge list that comes alone
 	Undirected   bool             // add the reverse of every edge, with the edge id E + i; self-loops get none
@@ -108,6 +110,8 @@ type sourceRecord struct {
 	Undirected bool              `json:"undirected,omitempty"`
 	SelfLoops  string            `json:"self_loops,omitempty"`
 	Duplicates string            `json:"duplicates,omitempty"`
+	Split      string            `json:"split,omitempty"`
+	SplitSeed  uint64            `json:"split_seed,omitempty"`
 	Notes      []string          `json:"notes,omitempty"`
 }
 
@@ -117,7 +121,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 	}
 	so := source.Options{Scratch: o.Scratch}
 	record := sourceRecord{Source: from, Format: d.Format, Notes: d.Notes, Inputs: map[string]string{},
-		Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates}
+		Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates, Split: o.Split, SplitSeed: o.SplitSeed}
 	options := build.Options{
 		Edges: d.Edges, Arrays: maps.Clone(d.Arrays), Splits: maps.Clone(d.Splits), NumNodes: max(d.NumNodes, 0),
 		IDs: o.IDs, RankIDs: d.RankIDs, NodeIDs: d.NodeIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
@@ -176,6 +180,16 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		if options.Splits[name], err = rows("split "+name, o.Splits[name]); err != nil {
 			return nil, err
 		}
+	}
+	if o.Split != "" {
+		notes, err := drawSplits(ctx, o, options.Arrays["y"], options.Splits)
+		if err != nil {
+			return nil, err
+		}
+		options.Notes = slices.Concat(options.Notes, notes)
+		record.Notes = options.Notes
+	} else if o.SplitSeed != 0 {
+		return nil, argumentf("split_seed", "%d without a split to draw", o.SplitSeed)
 	}
 	if options.SourceRecord, err = json.Marshal(record); err != nil {
 		panic("goagnes: a source record cannot be marshalled: " + err.Error())

@@ -32,6 +32,8 @@ type buildRequest struct {
 	X            array            `json:"x"`
 	Y            array            `json:"y"`
 	Splits       map[string]array `json:"splits"`
+	Split        string           `json:"split"`
+	SplitSeed    uint64           `json:"split_seed"`
 	NumNodes     int64            `json:"num_nodes"`
 	IDs          string           `json:"ids"`
 	Undirected   bool             `json:"undirected"`
@@ -51,7 +53,7 @@ func runBuild(ctx context.Context, kind string, request json.RawMessage, report 
 		return nil, err
 	}
 	o := goagnes.BuildOptions{
-		NumNodes: r.NumNodes, IDs: r.IDs, Undirected: r.Undirected, SelfLoops: r.SelfLoops, Duplicates: r.Duplicates,
+		Split: r.Split, SplitSeed: r.SplitSeed, NumNodes: r.NumNodes, IDs: r.IDs, Undirected: r.Undirected, SelfLoops: r.SelfLoops, Duplicates: r.Duplicates,
 		Order: r.Order, BlockSize: r.BlockSize, FeatureDType: r.FeatureDType,
 		Compression: r.Compression, Memory: r.Memory, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit,
 		NumThreads: r.NumThreads, Overwrite: r.Overwrite, Format: r.Format, SplitIndex: r.SplitIndex, Progress: goagnes.Progress(report),

@@ -59,6 +59,9 @@ def build(
                      else degree. Where ``memory`` has no room for the tables of an order, of
                      8 bytes a node (bfs, visit: 12), the report's notes say which was taken
     ``block_size``   bytes of a graph or feature block
+    ``split``        "per-class:20,30": draw splits by y, 20 nodes of each class for "train", 30
+                     for "val", all other labelled nodes for "test", with ``split_seed``;
+                     they replace a source's own
     ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending;
                      "auto": "rank" for a text edge list without num_nodes, arrays and splits
     ``undirected``   add (v, u) for every (u, v) but self-loops; edge i's reverse is edge E + i
@@ -81,20 +84,17 @@ def build(
     many were dropped and added.
 
     Other values than the defaults of ``edge_attr``, ``node_attrs``, ``edge_attrs``,
-    ``stripes``, ``split`` and ``split_seed`` are not supported yet.
+    ``stripes`` are not supported yet.
 
     Raises InputError naming array and index for data that is refused, BudgetError for a
     memory that is too small, UnsupportedError for what is not served.
     """
     keep: list[object] = []
     _refuse(edge_attr=(edge_attr, None), node_attrs=(node_attrs, None), edge_attrs=(edge_attrs, None))
-    _refuse(
-        stripes=(stripes, None),
-        split=(split, None),
-        split_seed=(split_seed, 0),
-    )
+    _refuse(stripes=(stripes, None))
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(_edits(undirected, self_loops, duplicates))
+    request.update(_drawn(split, split_seed))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request["edge_index"] = _edges(edge_index, keep)
     for name, value in (("x", x), ("y", y)):
@@ -152,13 +152,10 @@ def import_dataset(
     The other arguments are those of :func:`build`. Raises InputError with file and line for data
     that is refused, UnsupportedError for a format that is not read.
     """
-    _refuse(
-        stripes=(stripes, None),
-        split=(split, None),
-        split_seed=(split_seed, 0),
-    )
+    _refuse(stripes=(stripes, None))
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(_edits(undirected, self_loops, duplicates))
+    request.update(_drawn(split, split_seed))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request["source"] = path_text("source", source)
     request["format"] = word("format", format)
@@ -255,6 +252,12 @@ def _edits(undirected: bool, self_loops: str, duplicates: str) -> dict[str, Any]
         "self_loops": word("self_loops", self_loops),
         "duplicates": word("duplicates", duplicates),
     }
+
+
+def _drawn(split: str | None, split_seed: int) -> dict[str, Any]:
+    """The native settings of splits that are drawn."""
+    seed = integer("split_seed", split_seed)
+    return ({} if split is None else {"split": word("split", split)}) | ({"split_seed": seed} if seed else {})
 
 
 def _refuse(**arguments: tuple[Any, Any]) -> None:

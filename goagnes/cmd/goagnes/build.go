@@ -29,6 +29,20 @@ func (v inputValue) String() string {
 	return v.input.File
 }
 
+// splitValue is a flag holding a split's file, or how to draw splits.
+type splitValue struct {
+	namesValue
+	draw *string
+}
+
+func (v splitValue) Set(text string) error {
+	if strings.HasPrefix(text, "per-class") {
+		*v.draw = text
+		return nil
+	}
+	return v.namesValue.Set(text)
+}
+
 var buildCommand = command{
 	name:      "build",
 	positions: []string{"STORE"},
@@ -68,7 +82,8 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 	set.Var(inputValue{&o.EdgeIndex}, "edge-index", "`file` of edges: .npy of shape (2, E) or (E, 2), or text, csv, Matrix Market, scipy .npz (docs/import.md)")
 	set.Var(inputValue{&o.X}, "x", "`file` of features, .npy, one row a node")
 	set.Var(inputValue{&o.Y}, "y", "`file` of labels, .npy; below 0 or NaN: unlabelled")
-	set.Var(namesValue{splits}, "split", "`NAME=FILE` of node ids or a mask, .npy; once for each split")
+	set.Var(splitValue{namesValue{splits}, &o.Split}, "split", "`NAME=FILE` of node ids or a mask, .npy, once for each split; or per-class:TRAIN,VAL to draw splits: so many nodes of each class, the rest for test")
+	set.Uint64Var(&o.SplitSeed, "split-seed", 0, "seed `n` of --split per-class")
 	set.Int64Var(&o.NumNodes, "num-nodes", 0, "nodes `n`, default rows of x, else the largest id + 1")
 	set.StringVar(&o.IDs, "ids", "auto", "`name`: dense, rank (sparse ids are ranked), or auto")
 	set.BoolVar(&o.Undirected, "undirected", false, "add the reverse of every edge but self-loops; edge i's has the edge id E + i")
