@@ -1,40 +1,88 @@
 package storage
 
 import (
+	"errors"
 	"io"
+	"runtime"
 	"sync"
 	"time"
 
 	"github.com/goagnes/goagnes/layout"
 )
 
-// DefaultDepth is the number of requests that a pool keeps in flight unless
-// told otherwise: enough to saturate the devices measured from 256 KiB on.
-const DefaultDepth = 16
+// The number of requests that a pool keeps in flight unless told otherwise:
+// DefaultDepth with system calls, where each occupies a thread and the devices
+// measured are saturated from 256 KiB on; DefaultRingDepth with io_uring, where
+// 4 KiB reads profit from more.
+const (
+	DefaultDepth     = 16
+	DefaultRingDepth = 64
+)
 
-// MaxDepth bounds PoolOptions.Depth; every request in flight occupies a thread.
+// MaxDepth bounds PoolOptions.Depth.
 const MaxDepth = 1024
+
+// The ways to the device, as PoolOptions.IO and Pool.Engine name them.
+const (
+	IOAuto     = "auto"     // IOUring where it can be used, else IOPread
+	IOUring    = "uring"    // io_uring, direct
+	IOPread    = "pread"    // system calls from a pool of threads, direct
+	IOBuffered = "buffered" // likewise, through the page cache
+)
 
 // PoolOptions configure a Pool; the zero value is the default.
 type PoolOptions struct {
-	Depth    int  // requests in flight, 0 = DefaultDepth, at most MaxDepth
-	Buffered bool // stores and writers that use the pool go through the page cache
-	FS       FS   // of stores and writers that use the pool; nil = OS
+	Depth int    // requests in flight, at most MaxDepth; 0 = DefaultDepth or DefaultRingDepth
+	IO    string // "" = IOAuto; IOUring falls back too, as Pool.Engine and Pool.Refusal tell
+	FS    FS     // of stores and writers that use the pool; nil = OS
 }
 
 // Pool keeps up to Depth positioned reads and writes in flight. Requests are
-// started in the order of Submit and finish in any order.
+// started about in the order of Submit and finish in any order.
 type Pool struct {
 	options PoolOptions
+	engine  string
+	refusal error     // why there is no ring, where one was wanted
+	ring    *ringPool // nil without
 	stats   recorder
 	workers sync.WaitGroup
 
 	mu struct {
 		sync.Mutex
-		work        sync.Cond
-		first, last *Request // queue, linked through Request.next
-		closed      bool
+		work    sync.Cond
+		queue         // requests that wait for a worker, or a slot of the ring
+		ended   queue // requests that came back from the ring
+		pending int   // requests that were queued and are not finished
+		idle    sync.Cond
+		closed  bool // no more requests
+		stopped bool // no more work
 	}
+}
+
+// queue is a list of requests, linked through Request.next.
+type queue struct{ first, last *Request }
+
+func (q *queue) push(r *Request) {
+	r.next = nil
+	if q.last == nil {
+		q.first = r
+	} else {
+		q.last.next = r
+	}
+	q.last = r
+}
+
+// pop returns the first request, nil where there is none.
+func (q *queue) pop() *Request {
+	r := q.first
+	if r == nil {
+		return nil
+	}
+	if q.first = r.next; q.first == nil {
+		q.last = nil
+	}
+	r.next = nil
+	return r
 }
 
 // Request is one positioned read or write. It belongs to the pool from Submit
@@ -58,21 +106,58 @@ type Request struct {
 	at     int64     // place of Buf in the parent's
 }
 
+// ringWorkers is the number of workers that verify and finish what a ring has
+// read: a few more than processors, as some wait for checksum tables.
+func ringWorkers() int { return runtime.GOMAXPROCS(0) + 2 }
+
 // NewPool starts a pool. Close stops it.
 func NewPool(o PoolOptions) *Pool {
-	if o.Depth <= 0 {
-		o.Depth = DefaultDepth
-	}
-	o.Depth = min(o.Depth, MaxDepth)
 	o.FS = orOS(o.FS)
-	p := &Pool{options: o}
-	p.mu.work.L = &p.mu
-	p.workers.Add(o.Depth)
-	for range o.Depth {
+	p := &Pool{options: o, engine: IOPread}
+	switch o.IO {
+	case "", IOAuto, IOUring:
+		depth := o.Depth
+		if depth <= 0 {
+			depth = DefaultRingDepth
+		}
+		if p.refusal = RingRefusal(); p.refusal == nil {
+			p.ring, p.refusal = newRingPool(min(depth, MaxDepth))
+		}
+		if p.refusal == nil {
+			p.engine, p.options.Depth = IOUring, depth
+		}
+	case IOPread:
+	case IOBuffered:
+		p.engine = IOBuffered
+	default:
+		panic("storage: no way to the device is called " + o.IO)
+	}
+	if p.options.Depth <= 0 {
+		p.options.Depth = DefaultDepth
+	}
+	p.options.Depth = min(p.options.Depth, MaxDepth)
+	p.mu.work.L, p.mu.idle.L = &p.mu, &p.mu
+	workers := p.options.Depth
+	if p.ring != nil {
+		workers = ringWorkers()
+		go p.reap()
+	}
+	p.workers.Add(workers)
+	for range workers {
 		go p.worker()
 	}
 	return p
 }
+
+// Engine returns the way to the device that is used: IOUring, IOPread or
+// IOBuffered.
+func (p *Pool) Engine() string { return p.engine }
+
+// Refusal returns why IOUring is not used where it was wanted, else nil.
+func (p *Pool) Refusal() error { return p.refusal }
+
+// buffered tells that files are opened to go through the page cache.
+func (p *Pool) buffered() bool { return p.engine == IOBuffered }
 
 // Depth returns the number of requests that the pool keeps in flight.
 func (p *Pool) Depth() int { return p.options.Depth }
@@ -102,7 +187,6 @@ func (p *Pool) Submit(r *Request) {
 }
 
 func (p *Pool) enqueue(r *Request) {
-	r.next = nil
 	p.mu.Lock()
 	if p.mu.closed {
 		p.mu.Unlock()
@@ -110,15 +194,25 @@ func (p *Pool) enqueue(r *Request) {
 		go p.finish(r)
 		return
 	}
-	if p.mu.last == nil {
-		p.mu.first = r
-	} else {
-		p.mu.last.next = r
+	p.mu.pending++
+	byRing := p.ring != nil && r.File.handle.Fd() >= 0
+	switch {
+	case p.ring == nil || byRing:
+		p.mu.push(r)
+	default: // no descriptor: a worker moves it
+		r.Err = errNotMoved
+		p.mu.ended.push(r)
 	}
-	p.mu.last = r
 	p.mu.Unlock()
-	p.mu.work.Signal()
+	if byRing {
+		p.launchWaiting()
+	} else {
+		p.mu.work.Signal()
+	}
 }
+
+// errNotMoved marks a request that a worker of a pool with a ring has to move.
+var errNotMoved = errors.New("not moved yet")
 
 // Do performs a request on the calling goroutine, beside the workers, and
 // counts it. Done is not called; the result is also r.Err. It works on a
@@ -144,31 +238,47 @@ func (p *Pool) Do(r *Request) error {
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.mu.closed = true
+	for p.mu.pending > 0 {
+		p.mu.idle.Wait()
+	}
+	stopped := p.mu.stopped
+	p.mu.stopped = true
 	p.mu.Unlock()
 	p.mu.work.Broadcast()
 	p.workers.Wait()
+	if p.ring != nil && !stopped {
+		p.stopRing()
+	}
 	return nil
 }
 
+// worker moves requests and finishes them or, beside a ring, finishes what it
+// moved.
 func (p *Pool) worker() {
 	defer p.workers.Done()
+	work := &p.mu.queue
+	if p.ring != nil {
+		work = &p.mu.ended
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for {
-		p.mu.Lock()
-		for p.mu.first == nil && !p.mu.closed {
+		for work.first == nil && !p.mu.stopped {
 			p.mu.work.Wait()
 		}
-		r := p.mu.first
+		r := work.pop()
 		if r == nil {
-			p.mu.Unlock()
 			return
 		}
-		if p.mu.first = r.next; p.mu.first == nil {
-			p.mu.last = nil
-		}
 		p.mu.Unlock()
-		r.next = nil
-		p.move(r)
+		if p.ring == nil || r.Err == errNotMoved {
+			p.move(r)
+		}
 		p.finish(r)
+		p.mu.Lock()
+		if p.mu.pending--; p.mu.pending == 0 && p.mu.closed {
+			p.mu.idle.Broadcast()
+		}
 	}
 }
 

@@ -41,11 +41,26 @@ func openFile(t testing.TB, path string, flags Flags) *File {
 	return f
 }
 
+// eachEngine runs a test of pools with every way to the device.
+func eachEngine(t *testing.T, test func(t *testing.T, engine string)) {
+	for _, engine := range []string{IOUring, IOPread, IOBuffered} {
+		t.Run(engine, func(t *testing.T) {
+			if engine == IOUring && RingRefusal() != nil {
+				t.Skip(RingRefusal())
+			}
+			test(t, engine)
+		})
+	}
+}
+
 func TestPoolReadsAndWrites(t *testing.T) {
-	for _, buffered := range []bool{false, true} {
+	eachEngine(t, func(t *testing.T, engine string) {
 		path, want := randomFile(t, 300*page)
-		f := openFile(t, path, Flags{Write: true, Buffered: buffered})
-		p := NewPool(PoolOptions{Depth: 5})
+		f := openFile(t, path, Flags{Write: true, Buffered: engine == IOBuffered})
+		p := NewPool(PoolOptions{Depth: 5, IO: engine})
+		if p.Engine() != engine || p.Refusal() != nil {
+			t.Fatalf("engine %q: %v", p.Engine(), p.Refusal())
+		}
 		random := rand.New(rand.NewPCG(8, 8))
 		var wg sync.WaitGroup
 		// Disjoint ranges: each is overwritten, then read back from Done.
@@ -94,13 +109,15 @@ func TestPoolReadsAndWrites(t *testing.T) {
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("the file differs: %v", err)
 		}
-	}
+	})
 }
 
-func TestPoolErrors(t *testing.T) {
+func TestPoolErrors(t *testing.T) { eachEngine(t, testPoolErrors) }
+
+func testPoolErrors(t *testing.T, engine string) {
 	path, _ := randomFile(t, 3*page)
 	f := openFile(t, path, Flags{})
-	p := NewPool(PoolOptions{Depth: 2})
+	p := NewPool(PoolOptions{Depth: 2, IO: engine})
 	submit := func(r *Request) error {
 		done := make(chan error, 1)
 		r.Done = func(r *Request) { done <- r.Err }
@@ -143,10 +160,12 @@ func TestPoolErrors(t *testing.T) {
 }
 
 // Close ends every request submitted before it, each exactly once.
-func TestPoolCloseDrains(t *testing.T) {
+func TestPoolCloseDrains(t *testing.T) { eachEngine(t, testPoolCloseDrains) }
+
+func testPoolCloseDrains(t *testing.T, engine string) {
 	path, _ := randomFile(t, 64*page)
 	f := openFile(t, path, Flags{})
-	p := NewPool(PoolOptions{Depth: 3})
+	p := NewPool(PoolOptions{Depth: 3, IO: engine})
 	var done, failed atomic.Int64
 	const n = 500
 	requests := make([]Request, n)

@@ -84,7 +84,7 @@ func (s *Store) open(o StoreOptions) error {
 	for i := range s.sections {
 		c := &s.sections[i]
 		c.Section, c.store, c.number = s.manifest.Sections[i], s, i
-		if c.file, err = OpenSection(s.pool.options.FS, s.dir, s.stripes, s.manifest, &c.Section, Flags{Buffered: s.pool.options.Buffered}); err != nil {
+		if c.file, err = OpenSection(s.pool.options.FS, s.dir, s.stripes, s.manifest, &c.Section, Flags{Buffered: s.pool.buffered()}); err != nil {
 			return err
 		}
 		_, _, root, rootBytes := c.Checksums()
@@ -94,7 +94,7 @@ func (s *Store) open(o StoreOptions) error {
 	if roots > maxRootBytes {
 		return layout.Errorf(layout.Limits, layout.ChecksumFile, "root tables of %d bytes, at most %d are read", roots, int64(maxRootBytes))
 	}
-	if s.checksums, err = openWhole(s.pool.options.FS, s.dir, layout.ChecksumFile, end, Flags{Buffered: s.pool.options.Buffered}); err != nil {
+	if s.checksums, err = openWhole(s.pool.options.FS, s.dir, layout.ChecksumFile, end, Flags{Buffered: s.pool.buffered()}); err != nil {
 		return err
 	}
 	s.checksums.role = roleChecksum

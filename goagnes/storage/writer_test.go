@@ -12,8 +12,10 @@ import (
 	"github.com/goagnes/goagnes/layout"
 )
 
-func TestWriter(t *testing.T) {
-	p := NewPool(PoolOptions{Depth: 2})
+func TestWriter(t *testing.T) { eachEngine(t, testWriter) }
+
+func testWriter(t *testing.T, engine string) {
+	p := NewPool(PoolOptions{Depth: 2, IO: engine})
 	defer p.Close()
 	random := rand.New(rand.NewPCG(10, 10))
 	for _, total := range []int{0, 1, page - 1, page, page + 1, 8 * page, 8*page + 1, 16 * page, 100*page + 77} {
@@ -68,8 +70,10 @@ type failingSink struct{}
 
 func (failingSink) Write([]byte) (int, error) { return 0, errors.New("full") }
 
-func TestWriterFailures(t *testing.T) {
-	p := NewPool(PoolOptions{Depth: 2})
+func TestWriterFailures(t *testing.T) { eachEngine(t, testWriterFailures) }
+
+func testWriterFailures(t *testing.T, engine string) {
+	p := NewPool(PoolOptions{Depth: 2, IO: engine})
 	defer p.Close()
 	path := filepath.Join(t.TempDir(), "file")
 	w, err := NewWriter(p, path, page, nil)

@@ -3,9 +3,13 @@ package inject_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,9 +55,20 @@ func readAll(t *testing.T, p *storage.Pool, f *storage.File, want []byte) time.D
 // Requests in flight take their latency together, and hold their place in the
 // queue meanwhile. The lower bounds hold on any machine.
 func TestLatency(t *testing.T) {
+	for _, engine := range []string{storage.IOUring, storage.IOPread} {
+		t.Run(engine, func(t *testing.T) {
+			if err := storage.RingRefusal(); engine == storage.IOUring && err != nil {
+				t.Skip(err)
+			}
+			testLatency(t, engine)
+		})
+	}
+}
+
+func testLatency(t *testing.T, engine string) {
 	const depth, latency = 8, 20 * time.Millisecond
 	path, want := makeFile(t, 3*depth)
-	p := storage.NewPool(storage.PoolOptions{Depth: depth})
+	p := storage.NewPool(storage.PoolOptions{Depth: depth, IO: engine})
 	defer p.Close()
 	f, err := storage.OpenFile(inject.New(nil, inject.Options{ReadLatency: latency}), path, storage.Flags{})
 	if err != nil {
@@ -132,5 +147,111 @@ func TestRefusals(t *testing.T) {
 	fs.Set(inject.Options{})
 	if _, err := f.ReadAt(b, page); err != nil || f.Sync() != nil {
 		t.Fatal(err)
+	}
+}
+
+// shortFS moves less than is asked, is interrupted and busy now and then, and
+// fails where told; below it is the operating system.
+type shortFS struct {
+	storage.FS
+	steps  atomic.Int64
+	broken atomic.Bool
+	noFD   bool
+}
+
+type shortFile struct {
+	storage.Handle
+	fs *shortFS
+}
+
+var errBroken = errors.New("broken")
+
+func (f *shortFS) OpenFile(path string, flags int, perm fs.FileMode) (storage.Handle, error) {
+	h, err := f.FS.OpenFile(path, flags, perm)
+	if err != nil {
+		return nil, err
+	}
+	return &shortFile{h, f}, nil
+}
+
+func (f *shortFile) Fd() int {
+	if f.fs.noFD {
+		return -1
+	}
+	return f.Handle.Fd()
+}
+
+func (f *shortFile) Begin(storage.Transfer) (time.Time, error) {
+	if f.fs.steps.Add(1)%7 == 3 {
+		return time.Time{}, unix.EAGAIN
+	}
+	return time.Time{}, nil
+}
+
+func (f *shortFile) End(t storage.Transfer, n int, err error) (int, error) {
+	switch k := f.fs.steps.Add(1); {
+	case err != nil && err != io.EOF:
+		return n, err
+	case f.fs.broken.Load():
+		return 0, errBroken
+	case k%5 == 1:
+		return 0, unix.EINTR
+	case n > page:
+		return n / 2, nil
+	}
+	return n, err
+}
+
+// Every engine goes on after short, interrupted and refused transfers, passes
+// on errors of completions, and reads files without a descriptor.
+func TestContinued(t *testing.T) {
+	for _, engine := range []string{storage.IOUring, storage.IOPread, storage.IOBuffered} {
+		for _, noFD := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", engine, noFD), func(t *testing.T) {
+				if err := storage.RingRefusal(); engine == storage.IOUring && err != nil {
+					t.Skip(err)
+				}
+				path, want := makeFile(t, 64)
+				below := &shortFS{FS: storage.OS, noFD: noFD}
+				p := storage.NewPool(storage.PoolOptions{Depth: 3, IO: engine, FS: below})
+				defer p.Close()
+				f, err := storage.OpenFile(inject.New(below, inject.Options{}), path, storage.Flags{Write: true, Buffered: engine == storage.IOBuffered})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				for i := range want {
+					want[i] += byte(i % 251)
+				}
+				const each = 8 * page
+				var wg sync.WaitGroup
+				for at := 0; at < len(want); at += each {
+					wg.Add(1)
+					b := storage.AlignedBytes(each)
+					copy(b, want[at:])
+					p.Submit(&storage.Request{File: f, Offset: int64(at), Buf: b, Write: true, Done: func(r *storage.Request) {
+						if r.Err != nil {
+							t.Error(r.Err)
+						}
+						clear(r.Buf)
+						r.Write, r.Done = false, func(r *storage.Request) {
+							defer wg.Done()
+							if r.Err != nil || !bytes.Equal(r.Buf, want[r.Offset:r.Offset+each]) {
+								t.Errorf("bytes at %d differ: %v", r.Offset, r.Err)
+							}
+						}
+						p.Submit(r)
+					}})
+				}
+				wg.Wait()
+				below.broken.Store(true)
+				failed := make(chan error, 1)
+				p.Submit(&storage.Request{File: f, Buf: storage.AlignedBytes(page), Done: func(r *storage.Request) { failed <- r.Err }})
+				var e *storage.Error
+				if err := <-failed; !errors.Is(err, errBroken) || !errors.As(err, &e) || e.Op != "read" {
+					t.Errorf("a failed completion: %v", err)
+				}
+			})
+		}
 	}
 }
