@@ -308,6 +308,7 @@ func TestEquality(t *testing.T) {
 		{name: "isolated", fanouts: []int{2, -1}, input: goagnes.InputNodes{IDs: []int64{2400, 2599, 2500}}, batch: 2},
 	}
 	seeds := []uint64{0, 1, 1<<63 + 12345, 0xffffffffffffffff}
+	engines := []string{"auto", "pread", "buffered"}
 	repeats, hubs := 0, 0
 	turns := len(all)
 	if testing.Short() {
@@ -332,7 +333,7 @@ func TestEquality(t *testing.T) {
 				o.GraphBuffer = s.graph
 			}
 			t.Run(fmt.Sprintf("%s/%d", p.name, turn), func(t *testing.T) {
-				store, err := goagnes.Open(s.path, goagnes.OpenOptions{Memory: s.memory, NumThreads: s.threads, Scratch: dir})
+				store, err := goagnes.Open(s.path, goagnes.OpenOptions{Memory: s.memory, NumThreads: s.threads, Scratch: dir, IO: engines[(turn+i)%len(engines)]})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -395,7 +395,7 @@ func TestMisuse(t *testing.T) {
 		{"memory", goagnes.LoaderOptions{Memory: -1}, goagnes.ClassUsage},
 		{"share", goagnes.LoaderOptions{Memory: 1 << 40}, goagnes.ClassBudget},
 		{"mode", goagnes.LoaderOptions{Mode: "fast"}, goagnes.ClassUnsupported},
-		{"io", goagnes.LoaderOptions{IO: "uring"}, goagnes.ClassUnsupported},
+		{"io", goagnes.LoaderOptions{IO: "mmap"}, goagnes.ClassUnsupported},
 	} {
 		if _, err := goagnes.NewLoader(s, c.o); goagnes.Class(err) != c.class {
 			t.Errorf("%s: %v, class %q, want %q", c.name, err, goagnes.Class(err), c.class)

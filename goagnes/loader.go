@@ -41,7 +41,7 @@ type LoaderOptions struct {
 	Seed           *uint64    // of all draws; default drawn, see Loader.Seed
 	HyperbatchSize int        // minibatches prepared together at most, default 1024
 	Memory         int64      // share of the store's budget in bytes, default all that is free
-	IO             string     // "auto" or "pread"
+	IO             string     // the way to the device, as OpenOptions.IO; "auto", the default, is the store's own
 	// Mode is "agnes"; "agnes-no": every minibatch alone; or "agnes-paper":
 	// Algorithm 1 as published, whole blocks through two LRU buffers.
 	Mode string
@@ -76,6 +76,8 @@ type Loader struct {
 	engine *operation.Engine
 	share  *memory.Budget // nil where the store's own is used
 	before storage.Counters
+	files  *storage.Store // the store's, or own ones with another way to the device
+	lease  *memory.Lease  // of own files, else nil
 
 	mu     sync.Mutex
 	epoch  uint32 // of the next Start
@@ -102,7 +104,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		return nil, err
 	}
 	o.NumNeighbors = slices.Clone(o.NumNeighbors)
-	l := &Loader{store: s, o: o, before: s.pool.Counters()}
+	l := &Loader{store: s, o: o, files: s.files}
 	if o.Seed != nil {
 		l.seed = *o.Seed
 	} else {
@@ -119,6 +121,10 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		}
 		budget = l.share
 	}
+	if err := l.open(budget); err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	l.before = l.files.Pool().Counters()
 	held := 1
 	if o.ReleasesFirst {
 		held = 0
@@ -131,7 +137,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		hyperbatch = 1
 	}
 	l.engine, err = operation.New(operation.Options{
-		Store: s.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
+		Store: l.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
 		Scratch: func() (*storage.Scratch, error) {
 			return storage.OpenScratch(s.options.FS, s.options.Scratch, s.options.ScratchLimit)
 		},
@@ -144,16 +150,48 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		},
 	})
 	if err != nil {
-		if l.share != nil {
-			l.share.Close()
-		}
 		if errors.Is(err, operation.ErrNoRows) {
 			err = &UnsupportedError{"feature_buffer", fmt.Sprint(o.FeatureBuffer), err.Error()}
 		}
-		return nil, err
+		return nil, errors.Join(err, l.release())
 	}
 	s.loaders[l] = struct{}{}
 	return l, nil
+}
+
+// open opens the store's files once more where the loader reads them another
+// way.
+func (l *Loader) open(budget *memory.Budget) error {
+	s := l.store
+	if l.o.IO == "" || l.o.IO == storage.IOAuto || l.o.IO == s.pool.Engine() {
+		return nil
+	}
+	pool, err := newPool(l.o.IO, s.options.FS)
+	if err != nil {
+		return err
+	}
+	files, err := storage.OpenStore(s.path, storage.StoreOptions{Pool: pool, ChecksumCache: s.checksumCache(), Stripes: s.files.Stripes()})
+	if err != nil {
+		return errors.Join(err, pool.Close())
+	}
+	l.files = files
+	l.lease, err = budget.Reserve("checksums", files.MemoryBytes())
+	return err
+}
+
+// release closes own files and gives back what the loader has reserved.
+func (l *Loader) release() error {
+	var err error
+	if l.files != l.store.files {
+		err = errors.Join(l.files.Pool().Close(), l.files.Close())
+	}
+	if l.lease != nil {
+		l.lease.Release()
+	}
+	if l.share != nil {
+		l.share.Close()
+	}
+	return err
 }
 
 func (o *LoaderOptions) check() error {
@@ -183,11 +221,6 @@ func (o *LoaderOptions) check() error {
 	case "", "agnes", "agnes-no", "agnes-paper":
 	default:
 		return &UnsupportedError{"mode", o.Mode, `"agnes", "agnes-no" and "agnes-paper" are`}
-	}
-	switch o.IO {
-	case "", "auto", "pread":
-	default:
-		return &UnsupportedError{"io", o.IO, `"auto" and "pread" are`}
 	}
 	return nil
 }
@@ -293,10 +326,7 @@ func (l *Loader) close() error {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	err := l.engine.Close()
-	if l.share != nil {
-		l.share.Close()
-	}
+	err := errors.Join(l.engine.Close(), l.release())
 	l.store.mu.Lock()
 	delete(l.store.loaders, l)
 	l.store.mu.Unlock()
@@ -306,7 +336,7 @@ func (l *Loader) close() error {
 // Stats are a loader's counts since it was made.
 type Stats struct {
 	operation.Stats
-	IO             storage.Counters `json:"io"` // of the whole store, since the loader was made
+	IO             storage.Counters `json:"io"` // of the store, or of a loader with an own way to the device, since the loader was made
 	BytesRead      int64            `json:"bytes_read"`
 	BytesWritten   int64            `json:"bytes_written"`
 	IORatio        float64          `json:"io_ratio"` // bytes moved / LB of the epochs run, 0 before the first
@@ -320,7 +350,7 @@ func (l *Loader) Stats() Stats {
 	l.mu.Lock()
 	epochs := l.starts
 	l.mu.Unlock()
-	s := Stats{Stats: l.engine.Stats(), IO: l.store.pool.Counters().Sub(l.before), Seed: l.seed, Epochs: epochs, HyperbatchSize: l.engine.Hyperbatch}
+	s := Stats{Stats: l.engine.Stats(), IO: l.files.Pool().Counters().Sub(l.before), Seed: l.seed, Epochs: epochs, HyperbatchSize: l.engine.Hyperbatch}
 	s.BytesRead, s.BytesWritten = s.IO.BytesRead, s.IO.BytesWritten
 	if n := l.Len(); s.LowerBoundBytes > 0 && n > 0 {
 		s.IORatio = float64(s.BytesRead+s.BytesWritten) / (float64(s.LowerBoundBytes) * float64(s.Minibatches) / float64(n))

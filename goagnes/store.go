@@ -22,6 +22,11 @@ type OpenOptions struct {
 	NumThreads   int    // workers, default GOMAXPROCS
 	Scratch      string // directory for what does not fit, default beside the store
 	ScratchLimit int64  // bytes of scratch at most, default half the free space
+	// IO is the way to the device: "uring" (io_uring; refused where the system
+	// lacks or forbids it), "pread" (system calls from a pool of threads),
+	// "buffered" (likewise, through the page cache) or "auto", the default: uring
+	// where it can be used, else pread. Results do not depend on it.
+	IO string
 	// FS is the file system through which the store and scratch are reached,
 	// default the operating system's. For tests and measurement.
 	FS storage.FS
@@ -83,17 +88,37 @@ func Open(path string, o OpenOptions) (*Store, error) {
 	s := &Store{path: path, options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{},
 		turns: make(chan struct{}, readers), own: map[string]ownSplit{}}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.pool = storage.NewPool(storage.PoolOptions{FS: o.FS})
+	var err error
+	if s.pool, err = newPool(o.IO, o.FS); err != nil {
+		return nil, err
+	}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
 	return s, nil
 }
 
+// newPool starts a pool with that way to the device.
+func newPool(io string, fsys storage.FS) (*storage.Pool, error) {
+	switch io {
+	case "", storage.IOAuto, storage.IOUring, storage.IOPread, storage.IOBuffered:
+	default:
+		return nil, &UnsupportedError{"io", io, `"auto", "uring", "pread" and "buffered" are`}
+	}
+	p := storage.NewPool(storage.PoolOptions{IO: io, FS: fsys})
+	if io == storage.IOUring && p.Refusal() != nil {
+		err := &UnsupportedError{"io", io, `"auto" and "pread" are; ` + p.Refusal().Error()}
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (s *Store) checksumCache() int64 { return min(int64(4<<20), max(s.options.Memory/64, 256<<10)) }
+
 func (s *Store) open() error {
 	var err error
-	cache := min(int64(4<<20), max(s.options.Memory/64, 256<<10))
-	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: cache}); err != nil {
+	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: s.checksumCache()}); err != nil {
 		return err
 	}
 	if err := s.reserve("checksums", s.files.MemoryBytes()); err != nil {

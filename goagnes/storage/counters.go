@@ -45,9 +45,13 @@ func (h Histogram) Quantile(q float64) int64 {
 	return 0
 }
 
-// Counters tells what a pool has moved since it was made. All are sums but
-// MaxInFlight.
+// Counters tells what a pool has moved since it was made. All numbers are
+// sums but MaxInFlight.
 type Counters struct {
+	Engine string `json:"engine"`           // the way to the device: Pool.Engine
+	Direct bool   `json:"direct"`           // false: some of it, or all on purpose, went through the page cache
+	Reason string `json:"reason,omitempty"` // why the engine is not io_uring where that was wanted
+
 	Reads        int64 `json:"reads"`
 	Writes       int64 `json:"writes"`
 	BytesRead    int64 `json:"bytes_read"`

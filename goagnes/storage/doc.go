@@ -19,17 +19,44 @@
 // range from the page cache after reading it, says so by File.Direct and counts
 // its bytes in Counters.FallbackBytes.
 //
+// # The file system
+//
+// Every file is reached through an FS; OS is the operating system's. A Handle
+// that is a Watcher sees each transfer of every engine before it starts and
+// after it ends, whether it takes a system call or a ring entry. Package inject
+// delays and fails them.
+//
+// # The ways to the device
+//
+// A Pool uses io_uring (IOUring), or system calls from as many threads as
+// requests are in flight (IOPread), the latter also through the page cache on
+// purpose (IOBuffered). IOAuto takes io_uring where a round trip through a ring
+// works: kernels before 5.6, sysctl kernel.io_uring_disabled and seccomp filters
+// stand in its way, and Pool.Refusal tells which. Short, interrupted and
+// refused (EAGAIN) transfers are continued by the same rules everywhere.
+//
 // # Concurrency, limits and why nothing deadlocks
 //
-// A Pool has a fixed number of workers, Depth, and so at most Depth requests at
-// the device. The queue before them takes pointers only and never blocks;
-// callers bound themselves by the buffers they own. A worker waits for nothing
-// but the device: it holds no lock while it reads, and when the verification of
-// a request needs a chunk of a checksum table, the worker reads that chunk by
-// itself rather than queueing it, or waits for another thread that is at that
-// moment reading it by itself. So every wait ends at a system call in progress,
-// and the queue always drains. A Done function runs on the worker: it must
-// not wait for another request of the same pool; it may submit more.
+// A Pool has at most Depth requests at the device. The queue before them takes
+// pointers only and never blocks; callers bound themselves by the buffers they
+// own. With system calls a request is moved, verified and finished by one of
+// Depth workers. With a ring, it is handed to the kernel by whoever submits it
+// while one of Depth slots is free, else by the reaper, the one goroutine that
+// takes completions; it goes from there to a few workers, which verify and
+// finish. The ring has an entry for every slot, and the kernel's completion
+// queue two, so that neither can run full. The reaper hands over what waits for
+// slots before it waits for completions, and everybody else after each change
+// that frees a slot or queues a request, so that no request waits beside a free
+// slot. A file without a descriptor is moved by the workers.
+//
+// A worker waits for nothing but the device: it holds no lock while it reads,
+// and when the verification of a request needs a chunk of a checksum table, the
+// worker reads that chunk by itself rather than queueing it, or waits for
+// another thread that is at that moment reading it by itself. So every wait ends
+// at a system call in progress, and the queue always drains. A Done function
+// runs on a worker: it must not wait for another request of the same pool; it
+// may submit more. A File closes its descriptor when the last transfer on it has
+// ended.
 //
 // Memory: a Store holds the root tables of its checksums (four bytes per 4 MiB
 // of data, refused above 64 MiB) and a cache of checksum table chunks of fixed

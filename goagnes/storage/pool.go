@@ -166,7 +166,14 @@ func (p *Pool) Depth() int { return p.options.Depth }
 func (p *Pool) FS() FS { return p.options.FS }
 
 // Counters returns what the pool has moved so far, checksum tables included.
-func (p *Pool) Counters() Counters { return p.stats.counters() }
+func (p *Pool) Counters() Counters {
+	c := p.stats.counters()
+	c.Engine, c.Direct = p.engine, !p.buffered() && c.FallbackBytes == 0
+	if p.refusal != nil {
+		c.Reason = p.refusal.Error()
+	}
+	return c
+}
 
 // Submit queues a request and returns at once. After Close, requests end with
 // ErrClosed.

@@ -49,7 +49,7 @@ class NeighborLoader:
     ``hyperbatch_size`` minibatches prepared together; "auto" lets the planner choose
     ``output``          "numpy", "torch", "pyg", or "auto": the richest that is installed
     ``memory``          this loader's share of the store's budget; None: what it needs
-    ``io``              "auto", or the name of an I/O engine
+    ``io``              "auto", "uring", "pread", or "buffered" for the page cache
     ``mode``            "agnes"; "agnes-no" for preparing each minibatch alone; "agnes-paper"
                         for Algorithm 1 as published: whole blocks through two LRU buffers
     ``graph_buffer``    bytes of the frames for graph blocks, part of ``memory``, at least one

@@ -55,7 +55,7 @@ func loaderFlags(set *flag.FlagSet, o *goagnes.LoaderOptions) {
 	set.StringVar(&o.Mode, "mode", "agnes", "`name`: agnes; agnes-no to prepare every minibatch alone; agnes-paper for Algorithm 1 as published")
 	set.Var(sizeValue{&o.GraphBuffer}, "graph-buffer", "`size` of the frames for graph blocks, part of --memory, default divided out of it")
 	set.Var(sizeValue{&o.FeatureBuffer}, "feature-buffer", "`size` of the frames for feature blocks, likewise")
-	set.StringVar(&o.IO, "io", "auto", "`name` of the way blocks are read: auto or pread")
+	set.StringVar(&o.IO, "io", "auto", "`name` of the way to the device: auto, uring, pread, or buffered for the page cache")
 	set.BoolVar(&o.NoEdgeIDs, "no-edge-ids", false, "leave out e_id")
 	set.BoolVar(&o.Compact, "compact", false, "ptr and src, as the trainer in Go reads them, instead of edge_index")
 }
