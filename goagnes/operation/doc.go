@@ -18,6 +18,15 @@
 // sweep of the graph blocks serves a window; a sweep of the feature blocks
 // serves the hyperbatch.
 //
+// # Policies
+//
+// How blocks are read and memory is divided is one struct, plan, filled in by New
+// and asked by every step. Options.Published selects Algorithm 1 as published:
+// whole blocks alone, also of hubs, through a graph buffer and a feature buffer
+// that last as long as the engine and give up frames by LRU, nothing else kept
+// between hyperbatches. Explain prints the plan. Policies differ in what is read,
+// never in what is handed out.
+//
 // # Invariants
 //
 //   - A minibatch is a pure function of the loader's seed, the epoch, its number,
