@@ -140,6 +140,7 @@ def import_dataset(
 
     ``snap``           lines of two ids, any comment lines, plain, gzip or zstd
     ``csv``            a table with two columns of ids, with or without a header
+    ``parquet``        a Parquet file with two columns of ids, or a directory of such
     ``ve``             a pair of files NAME.v and NAME.e
     ``mtx``            a square Matrix Market file
     ``scipy``          a square matrix saved by scipy.sparse.save_npz

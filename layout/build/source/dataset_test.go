@@ -173,7 +173,7 @@ func TestDetect(t *testing.T) {
 		{"f.txt", "%%MatrixMarket matrix coordinate\n", "", "mtx"},
 		{"f.mtx.gz", string(compress(t, "%%matrixmarket matrix coordinate\n")), "", "mtx"},
 		{"f2.mtx.zst", string(zstdBytes(t, "3 3 1\n1 2\n")), "input", "mtx or snap"},
-		{"g.parquet", "PAR1\x15\x04", "unsupported", "Parquet"},
+		{"g.parquet", "PAR1\x15\x04", "", "parquet"},
 		{"h.zst", string(zstdBytes(t, "0 1\n")), "", "snap"},
 		{"h2.zst", "\x28\xb5\x2f\xfd\x24", "input", "unexpected EOF"},
 		{"i.bz2", "BZh91AY&SY", "unsupported", "bzip2"},

@@ -41,6 +41,7 @@ func formats() []format {
 		{"npz", openNPZ},
 		{"ogb", openOGB},
 		{"ogb-binary", openOGBBinary},
+		{"parquet", openParquet},
 		{"planetoid", openPlanetoid},
 		{"scipy", openSciPy},
 		{"snap", openSNAP},
@@ -49,7 +50,7 @@ func formats() []format {
 }
 
 // known lists formats that are recognised by name and not read.
-var known = []string{"dgl", "mag240m", "parquet"}
+var known = []string{"dgl", "mag240m"}
 
 // Formats lists the names that Open reads, besides "auto".
 func Formats() []string {
@@ -65,6 +66,7 @@ func Formats() []string {
 //
 //   - "snap": a text edge list;
 //   - "csv": a table of edges, with a header or without;
+//   - "parquet": a Parquet file with two columns of ids, or a directory of such;
 //   - "ve": a pair of files NAME.v and NAME.e, named by either, by NAME, or by a
 //     directory with no other pair;
 //   - "mtx": a square Matrix Market file;
@@ -155,8 +157,8 @@ func Detect(path string) (string, error) {
 		return detectNPZ(path)
 	case isMatrixMarket(head):
 		return "mtx", nil
-	case starts("PAR1"):
-		return unread("Parquet", "save the two columns as edge_index.npy of shape (2, E)")
+	case starts(parquetMagic):
+		return "parquet", nil
 	case starts("BZh"):
 		return unread("bzip2 compression", "decompress it with bunzip2, or use gzip")
 	case starts("\xfd7zXZ"):
@@ -195,9 +197,14 @@ func detectDirectory(path string) (string, error) {
 	if err == nil {
 		found = append(found, "ve")
 	}
+	if len(found) == 0 {
+		if _, err := parquetParts(path); err == nil {
+			return "parquet", nil
+		}
+	}
 	switch len(found) {
 	case 0:
-		return "", inputError(path, "a directory with neither edge_index.npy nor ind.NAME.graph nor one pair NAME.v and NAME.e, nor that of OGB (raw/) or IGB (processed/paper); name a file, or the format")
+		return "", inputError(path, "a directory with neither edge_index.npy nor ind.NAME.graph nor one pair NAME.v and NAME.e, nor that of OGB (raw/) or IGB (processed/paper), nor Parquet files alone; name a file, or the format")
 	case 1:
 		return found[0], nil
 	}
@@ -302,7 +309,7 @@ func openNPY(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 // edgeFormats are formats of edges alone.
-var edgeFormats = []string{"csv", "mtx", "scipy"}
+var edgeFormats = []string{"csv", "mtx", "parquet", "scipy"}
 
 // EdgesFromFile opens a file that holds edges alone: text, .npy, or an .npz
 // archive with a member edge_index. RankIDs says what ids="auto" means for it.

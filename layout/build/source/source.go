@@ -1,6 +1,7 @@
-// Package source reads the graphs people bring: edge lists as text, Matrix Market
-// files, numpy files and archives, and the Planetoid citation graphs, text and .npy
-// files also through gzip and zstd.
+// Package source reads the graphs people bring: edge lists as text and
+// tables (csv, Parquet), pairs of vertex and edge files, Matrix Market files, scipy
+// matrices, numpy files and archives, the heterophilous and the Planetoid graphs;
+// text and .npy files also through gzip and zstd.
 //
 // Everything is handed out as restartable streams. An [Edges] or a [Rows] holds
 // no open file between scans; each Scan opens its input, delivers all of it in
