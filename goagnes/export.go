@@ -178,3 +178,10 @@ type ExportedBatch = export.ReadBatch
 // [ExportReader.Verify] checks them all. Faults are of type [*export.Error] and
 // name file and minibatch.
 func OpenExport(dir string) (*ExportReader, error) { return export.Open(dir) }
+
+// ExportedPiece is a minibatch's part of one file of an export.
+type ExportedPiece = export.FilePiece
+
+// CheckExported verifies the checksums of pieces, for readers that map the files
+// themselves.
+func CheckExported(pieces []ExportedPiece) error { return export.Check(pieces) }

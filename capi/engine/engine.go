@@ -71,6 +71,12 @@ func (engine) Run(ctx context.Context, kind string, s control.Store, request jso
 		return runVerify(ctx, request, report)
 	case "train":
 		return runTrain(ctx, s, request, report)
+	case "export":
+		return runExport(ctx, s, request, report)
+	case "open_export":
+		return openExport(ctx, request, report)
+	case "check_export":
+		return nil, checkExport(request)
 	case "rows", "split", "neighbors", "edges", "original_ids", "dense_ids", "set_split":
 		opened, ok := s.(*store)
 		if !ok {
@@ -126,12 +132,8 @@ type loaderRequest struct {
 	EdgeIDs        bool   `json:"edge_ids"`
 }
 
-// NewLoader implements control.Store.
-func (s *store) NewLoader(request json.RawMessage) (control.Loader, error) {
-	var r loaderRequest
-	if err := decode(request, &r); err != nil {
-		return nil, err
-	}
+// options returns what the arguments mean.
+func (r *loaderRequest) options() goagnes.LoaderOptions {
 	o := goagnes.LoaderOptions{
 		NumNeighbors: r.NumNeighbors, BatchSize: r.BatchSize, Shuffle: r.Shuffle, DropLast: r.DropLast, Seed: &r.Seed,
 		HyperbatchSize: r.HyperbatchSize, Memory: r.Memory, IO: r.IO, Mode: r.Mode, NoEdgeIDs: !r.EdgeIDs,
@@ -144,7 +146,16 @@ func (s *store) NewLoader(request json.RawMessage) (control.Loader, error) {
 	if n := r.InputNodes.Mask; n != nil {
 		o.InputNodes.Mask = slice[bool](*n)
 	}
-	l, err := goagnes.NewLoader(s.Store, o)
+	return o
+}
+
+// NewLoader implements control.Store.
+func (s *store) NewLoader(request json.RawMessage) (control.Loader, error) {
+	var r loaderRequest
+	if err := decode(request, &r); err != nil {
+		return nil, err
+	}
+	l, err := goagnes.NewLoader(s.Store, r.options())
 	if err != nil {
 		return nil, err
 	}

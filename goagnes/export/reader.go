@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -312,6 +313,40 @@ func withoutSeal(raw []byte) []byte {
 		return append(bytes.Clone(raw[:at]), '}')
 	}
 	return raw
+}
+
+// FilePiece is a minibatch's part of one file.
+type FilePiece struct {
+	Path      string `json:"path"`
+	Minibatch int64  `json:"minibatch"`
+	Offset    int64  `json:"offset"` // in bytes
+	Bytes     int64  `json:"bytes"`
+	CRC32C    uint32 `json:"crc32c"`
+}
+
+// Check reads pieces and verifies their checksums.
+func Check(pieces []FilePiece) error {
+	buf := make([]byte, 1<<20)
+	for _, p := range pieces {
+		f, err := os.Open(p.Path)
+		if errors.Is(err, os.ErrNotExist) {
+			return &Error{p.Path, p.Minibatch, "the file is missing; export again with overwrite"}
+		}
+		if err != nil {
+			return err
+		}
+		crc, err := crcOf(f, p.Offset, p.Bytes, buf)
+		f.Close() // nothing was written
+		switch {
+		case errors.Is(err, io.EOF):
+			return &Error{p.Path, p.Minibatch, "the file was cut short; export again with overwrite"}
+		case err != nil:
+			return err
+		case crc != p.CRC32C:
+			return &Error{p.Path, p.Minibatch, "the checksum does not match: the file was changed; export again with overwrite"}
+		}
+	}
+	return nil
 }
 
 // Verify checks every minibatch.

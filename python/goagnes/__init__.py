@@ -32,10 +32,11 @@ from goagnes._errors import (
     UnsupportedError,
     UsageError,
 )
+from goagnes._export import Export, ExportEpoch, export, read_export
 from goagnes._loader import NeighborLoader
 from goagnes._nodes import NodeArray
 from goagnes._store import Store, open, verify
-from goagnes._train import export, train
+from goagnes._train import train
 
 __version__ = _native.version
 
@@ -46,6 +47,8 @@ __all__ = [
     "ClosedError",
     "DiskError",
     "Error",
+    "Export",
+    "ExportEpoch",
     "InputError",
     "InternalError",
     "NeighborLoader",
@@ -60,6 +63,7 @@ __all__ = [
     "generate",
     "import_dataset",
     "open",
+    "read_export",
     "train",
     "verify",
 ]

@@ -37,10 +37,19 @@ def resolve(output: str) -> tuple[str, Convert]:
     return output, _torch() if output == "torch" else _pyg()
 
 
-def _torch() -> Convert:
+def _tensor() -> Callable[[Any], Any]:
+    """What makes a torch tensor of a minibatch's array without copying it."""
     import torch
 
-    from_dlpack = torch.from_dlpack
+    def tensor(array: Any) -> Any:
+        own = getattr(array, "torch", None)  # of an export's mapped array
+        return torch.from_dlpack(array) if own is None else own()
+
+    return tensor
+
+
+def _torch() -> Convert:
+    from_dlpack = _tensor()
 
     def convert(raw: tuple[Any, ...]) -> Batch:
         return Batch(raw, {name: from_dlpack(tensor) for name, tensor in raw[6].items()})
@@ -49,10 +58,9 @@ def _torch() -> Convert:
 
 
 def _pyg() -> Convert:
-    import torch
     from torch_geometric.data import Data
 
-    from_dlpack = torch.from_dlpack
+    from_dlpack = _tensor()
 
     def convert(raw: tuple[Any, ...]) -> Any:
         # As torch_geometric/loader/node_loader.py, filter_fn, fills its Data.

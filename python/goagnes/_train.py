@@ -1,14 +1,14 @@
-"""Training in Go, and what is not served yet."""
+"""Training in Go."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from goagnes import _tasks
 from goagnes._arrays import path_text
-from goagnes._errors import UnsupportedError, UsageError
+from goagnes._errors import UsageError
 from goagnes._progress import ProgressArgument
 from goagnes._store import Store
 
@@ -90,8 +90,3 @@ def train(
             raise UsageError(f"{name}={value!r}; it must not be negative")
     request = {name: value for name, value in options.items() if value is not None}
     return dict(_tasks.run("train", {"store": store.handle, **request}, progress=progress))
-
-
-def export(store: Store, out_dir: str | os.PathLike[str], **options: Any) -> NoReturn:
-    """Refuses: writing prepared minibatches as files is not supported yet."""
-    raise UnsupportedError("export is not supported yet; iterate over a NeighborLoader and save its arrays")

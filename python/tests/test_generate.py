@@ -103,8 +103,6 @@ def test_train_refuses(communities, store_path):
             ga.train(communities, **arguments)
     with pytest.raises(TypeError, match=r"goagnes\.open"):
         ga.train("path")
-    with pytest.raises(ga.UnsupportedError, match="export"):
-        ga.export(communities, "out")
 
 
 def test_interrupted_training(communities):

@@ -1,0 +1,65 @@
+"""export and read_export: the loader's minibatches again, bit for bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import goagnes as ga
+
+
+@pytest.mark.parametrize("nodes", ["train", [299, 298, 297], []])
+@pytest.mark.parametrize("drop_last", [False, True])
+def test_equal_to_loader(store, tmp_path, nodes, drop_last):
+    options = {"batch_size": 2 if nodes != "train" else 32, "shuffle": True, "drop_last": drop_last, "seed": 3}
+    report = ga.export(store, tmp_path / "out", [4, 3], nodes, first_epoch=1, epochs=2, progress=False, **options)
+    loader = ga.NeighborLoader(store, [4, 3], nodes, output="numpy", **options)
+    loader.set_epoch(1)
+    read = ga.read_export(tmp_path / "out", output="numpy")
+    assert (read.epochs, read.seed, len(read)) == (
+        [1, 2],
+        3,
+        2 * len(loader) == report["totals"]["minibatches"] and 2 * len(loader),
+    )
+    for epoch in read.epochs:
+        for want, got in zip(loader, read.epoch(epoch), strict=True):
+            assert want.keys() == got.keys()
+            for name, array in want.items():
+                assert (array.dtype, array.shape, array.tobytes()) == (
+                    got[name].dtype,
+                    got[name].shape,
+                    got[name].tobytes(),
+                )
+                assert not got[name].flags.writeable
+            for name in ("index", "batch_size", "num_nodes", "num_edges", "num_sampled_nodes", "num_sampled_edges"):
+                assert getattr(want, name) == getattr(got, name)
+    for file in tmp_path.glob("out/*/*.npy"):
+        np.load(file, mmap_mode="r")
+
+
+def test_damage(store, tmp_path):
+    out = tmp_path / "out"
+    ga.export(store, out, [3], "train", batch_size=40, seed=1, progress=False)
+    with open(out / "epoch-0" / "x.npy", "r+b") as f:
+        f.seek(-1, 2)
+        f.write(b"\x55")
+    read = ga.read_export(out, output="numpy")
+    assert read[0].index == 0
+    with pytest.raises(ga.StoreError, match=r"x\.npy, minibatch 2"):
+        read[2]
+    with pytest.raises(ga.StoreError, match=r"x\.npy, minibatch 2"):
+        ga.read_export(out, verify=True)
+    assert ga.read_export(out, output="numpy", verify=False)[2].index == 2
+    (out / "export.json").rename(out / "export.partial.json")
+    with pytest.raises(ga.StoreError, match="unfinished"):
+        ga.read_export(out)
+
+
+def test_refused(store, tmp_path):
+    ga.export(store, tmp_path / "out", [3], "train", batch_size=40, seed=1, progress=False)
+    with pytest.raises(ga.UsageError, match="batch_size was 40, is 20"):
+        ga.export(store, tmp_path / "out", [3], "train", batch_size=20, seed=1, progress=False)
+    with pytest.raises(ga.UsageError, match="first_epoch"):
+        ga.export(store, tmp_path / "new", [3], first_epoch=2**32)
+    with pytest.raises(ga.StoreError, match="no export"):
+        ga.read_export(tmp_path)
