@@ -139,7 +139,16 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 	l.engine, err = operation.New(operation.Options{
 		Store: l.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
 		Scratch: func() (*storage.Scratch, error) {
-			return storage.OpenScratch(s.options.FS, s.options.Scratch, s.options.ScratchLimit)
+			sc, err := storage.OpenScratch(s.options.FS, s.options.Scratch, s.options.ScratchLimit)
+			if err != nil || !sc.InMemory() {
+				return sc, err
+			}
+			lease, err := budget.Reserve("scratch in memory", 0)
+			if err != nil {
+				return nil, errors.Join(err, sc.Close())
+			}
+			sc.CountMemory(lease.Resize)
+			return sc, nil
 		},
 		Seeds: seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
 		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Published: o.Mode == "agnes-paper",

@@ -261,7 +261,8 @@ func (e *Engine) grow(f **storage.File, name string, size int64) (*storage.File,
 	}
 	err := to(roundUp(size, step))
 	var limit *storage.ScratchError
-	if errors.As(err, &limit) || errors.Is(err, unix.ENOSPC) {
+	var budget *memory.BudgetError // scratch that lies in memory
+	if errors.As(err, &limit) || errors.As(err, &budget) || errors.Is(err, unix.ENOSPC) {
 		err = to(roundUp(size, layout.PageSize))
 	}
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Scratch is a folder of temporary files under a limit. The folder is locked
@@ -20,6 +22,7 @@ type Scratch struct {
 	fsys  FS
 	dir   string
 	lock  io.Closer // of the folder
+	inRAM bool      // the file system keeps files in memory
 	limit int64
 
 	mu struct {
@@ -28,6 +31,7 @@ type Scratch struct {
 		used   int64
 		peak   int64
 		closed bool
+		memory func(used int64) error // see CountMemory
 	}
 }
 
@@ -41,11 +45,11 @@ func OpenScratch(fsys FS, parent string, limit int64) (*Scratch, error) {
 	fsys = orOS(fsys)
 	at := &File{path: parent}
 	removeAbandoned(fsys, parent)
+	st, err := fsys.Statfs(parent)
+	if err != nil {
+		return nil, at.fail("find room for a scratch folder in", -1, err)
+	}
 	if limit <= 0 {
-		st, err := fsys.Statfs(parent)
-		if err != nil {
-			return nil, at.fail("find room for a scratch folder in", -1, err)
-		}
 		limit = int64(st.Bavail) * int64(st.Bsize) / 2
 	}
 	for {
@@ -65,7 +69,7 @@ func OpenScratch(fsys FS, parent string, limit int64) (*Scratch, error) {
 		if lock == nil {
 			continue
 		}
-		s := &Scratch{fsys: fsys, dir: dir, lock: lock, limit: limit}
+		s := &Scratch{fsys: fsys, inRAM: st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC, dir: dir, lock: lock, limit: limit}
 		s.mu.files = map[*File]int64{}
 		return s, nil
 	}
@@ -92,6 +96,30 @@ func removeAbandoned(fsys FS, parent string) {
 
 // Dir returns the folder.
 func (s *Scratch) Dir() string { return s.dir }
+
+// InMemory reports whether the folder lies on a file system that keeps files in
+// memory (tmpfs, ramfs): then they count against a memory budget.
+func (s *Scratch) InMemory() bool { return s.inRAM }
+
+// CountMemory has resize called with the bytes of all files before they grow and
+// after they shrink, one call at a time; an error refuses the growth.
+func (s *Scratch) CountMemory(resize func(used int64) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.memory = resize
+}
+
+// useLocked sets the bytes of all files.
+func (s *Scratch) useLocked(n int64) error {
+	if s.mu.memory != nil {
+		if err := s.mu.memory(n); err != nil && n > s.mu.used {
+			return fmt.Errorf("%s lies in memory (tmpfs), so that scratch there counts against the memory budget; set scratch=DIR to a folder on a disk: %w", s.dir, err)
+		}
+	}
+	s.mu.used = n
+	s.mu.peak = max(s.mu.peak, n)
+	return nil
+}
 
 // Limit returns the bytes that all files together may have.
 func (s *Scratch) Limit() int64 { return s.limit }
@@ -156,7 +184,7 @@ func (s *Scratch) Extend(f *File, size int64) error {
 	if err = f.Preallocate(size); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.mu.used -= size - old
+		s.useLocked(s.mu.used - (size - old))
 		if _, ok := s.mu.files[f]; ok {
 			s.mu.files[f] -= size - old
 		}
@@ -191,12 +219,14 @@ func (s *Scratch) chargeLocked(n int64) error {
 	if n > s.limit-s.mu.used {
 		return &ScratchError{Dir: s.dir, Need: n, Used: s.mu.used, Limit: s.limit}
 	}
-	s.mu.used += n
-	s.mu.peak = max(s.mu.peak, s.mu.used)
-	return nil
+	return s.useLocked(s.mu.used + n)
 }
 
-func (s *Scratch) credit(n int64) { s.mu.Lock(); defer s.mu.Unlock(); s.mu.used -= n }
+func (s *Scratch) credit(n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.useLocked(s.mu.used - n)
+}
 
 // Close closes all files and removes the folder. Requests on them must have
 // ended. A second Close does nothing.
@@ -208,7 +238,8 @@ func (s *Scratch) Close() error {
 	}
 	s.mu.closed = true
 	files := s.mu.files
-	s.mu.files, s.mu.used = map[*File]int64{}, 0
+	s.mu.files = map[*File]int64{}
+	s.useLocked(0)
 	s.mu.Unlock()
 	var errs []error
 	for f := range files {

@@ -278,6 +278,20 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	if b.scratch, err = storage.OpenScratch(o.FS, o.Scratch, o.ScratchLimit); err != nil {
 		return nil, err
 	}
+	if b.scratch.InMemory() {
+		held := int64(0)
+		b.scratch.CountMemory(func(used int64) error {
+			if used > held {
+				if err := b.mem.charge("scratch in memory", used-held); err != nil {
+					return err
+				}
+			} else {
+				b.mem.discharge(held - used)
+			}
+			held = used
+			return nil
+		})
+	}
 	defer func() {
 		if cerr := b.scratch.Close(); err == nil {
 			err = cerr

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/report"
+	"github.com/goagnes/goagnes/goagnes/storage/inject"
 )
 
 var benchCommand = command{
@@ -29,7 +30,17 @@ var benchCommand = command{
 		epochs := set.Int("epochs", 1, "epochs `n` to prepare")
 		most := set.Int("max-batches", 0, "end each epoch after `n` minibatches, default none")
 		calibrate := set.Bool("calibrate", false, "measure the device's own reads too, to compare with")
+		// For measurement: a slower device than there is.
+		latency := set.Duration("inject-latency", 0, "for measurement: `time` added to every read, reads in flight together taking it together")
+		bandwidth := int64(0)
+		set.Var(sizeValue{&bandwidth}, "inject-bandwidth", "for measurement: `size` that each folder moves a second at most")
 		return func(ctx context.Context, call invocation) (*result, error) {
+			if *latency < 0 {
+				return nil, usagef("bench prepare: --inject-latency must not be negative")
+			}
+			if *latency > 0 || bandwidth > 0 {
+				open.FS = inject.New(nil, inject.Options{ReadLatency: *latency, Bandwidth: bandwidth})
+			}
 			if *epochs < 1 || *most < 0 {
 				return nil, usagef("bench prepare: --epochs must be at least 1 and --max-batches not negative")
 			}
@@ -158,7 +169,11 @@ func printBench(w io.Writer, document *report.Prepare) {
 			e.Seconds, e.Minibatches, 1000*e.Seconds/n, e.FirstSeconds, float64(e.Nodes)/n, float64(e.Edges)/n)
 	}
 	s := document.Stats
-	add("read", "%s in %d reads", formatSize(s.BytesRead), s.IO.Reads)
+	way := s.IO.Engine
+	if !s.IO.Direct {
+		way += ", through the page cache"
+	}
+	add("read", "%s in %d reads by %s", formatSize(s.BytesRead), s.IO.Reads, way)
 	add("written", "%s in %d writes", formatSize(s.BytesWritten), s.IO.Writes)
 	if s.IORatio > 0 {
 		add("moved / least possible", "%.2f (least possible %s an epoch)", s.IORatio, formatSize(s.LowerBoundBytes))

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -254,4 +255,44 @@ func TestContinued(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Scratch on a file system that lies in memory is counted, and refused where
+// there is no room.
+func TestScratchInMemory(t *testing.T) {
+	s, err := storage.OpenScratch(inject.New(nil, inject.Options{Magic: unix.TMPFS_MAGIC}), t.TempDir(), 1<<30)
+	if err != nil || !s.InMemory() {
+		t.Fatal(err)
+	}
+	full, used := errors.New("no memory left"), int64(0)
+	s.CountMemory(func(n int64) error {
+		if n > 3*page {
+			return full
+		}
+		used = n
+		return nil
+	})
+	f, err := s.Create("a", 2*page)
+	if err != nil || used != 2*page {
+		t.Fatal(err, used)
+	}
+	if _, err := s.Create("b", 2*page); !errors.Is(err, full) || !strings.Contains(err.Error(), "scratch=DIR") || s.Used() != 2*page {
+		t.Fatalf("%v, %d used", err, s.Used())
+	}
+	if err := s.Extend(f, 3*page); err != nil || used != 3*page {
+		t.Fatal(err, used)
+	}
+	if err := s.Remove(f); err != nil || used != 0 {
+		t.Fatal(err, used)
+	}
+	if _, err := s.Create("c", page); err != nil || used != page {
+		t.Fatal(err, used)
+	}
+	if err := s.Close(); err != nil || used != 0 {
+		t.Fatal(err, used)
+	}
+	if s, err = storage.OpenScratch(nil, t.TempDir(), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
 }
