@@ -84,6 +84,11 @@ func Train(ctx context.Context, s *Store, o TrainOptions) (*TrainReport, error) 
 	if o.Threads == 0 {
 		o.Threads = s.options.NumThreads
 	}
+	if tell, nodes := o.Progress, s.Splits()[train.SplitTrain]; tell != nil {
+		size := int64(settings.BatchSize)
+		all := (nodes + size - 1) / size * int64(settings.Epochs)
+		o.Progress = func(stage string, done, _ int64) { tell(stage, done, all) }
+	}
 	report, model, err := train.Train(ctx, src, shape, o.Options)
 	if err != nil {
 		return nil, err
@@ -118,6 +123,9 @@ func Predict(ctx context.Context, s *Store, model string, o PredictOptions, f fu
 	if c := m.Network.Config; c.Inputs != shape.Features {
 		return argumentf("model", "%s takes rows of %d features, the store has %d", model, c.Inputs, shape.Features)
 	}
+	if c := m.Network.Config; shape.Classes != 0 && c.Classes != shape.Classes {
+		return argumentf("model", "%s tells %d classes apart, the store has %d", model, c.Classes, shape.Classes)
+	}
 	if o.Split == "" {
 		o.Split = train.SplitTest
 	}
@@ -132,6 +140,9 @@ func Predict(ctx context.Context, s *Store, model string, o PredictOptions, f fu
 	o.Allocator = src.allocator
 	if o.Threads == 0 {
 		o.Threads = s.options.NumThreads
+	}
+	if tell, nodes := o.Progress, s.Splits()[o.Split]; tell != nil {
+		o.Progress = func(stage string, done, _ int64) { tell(stage, done, nodes) }
 	}
 	return train.Predict(ctx, src, m, o.PredictOptions, f)
 }

@@ -76,7 +76,7 @@ func openNPZ(ctx context.Context, path string, o Options) (*Dataset, error) {
 	name := m.find(edgeMembers...)
 	if name == "" {
 		if m.find("adj_indptr") != "" {
-			return nil, &UnsupportedError{path, "a GNN-benchmark archive is not read as npz; save its coordinates as edge_index (2, E)"}
+			return nil, &UnsupportedError{path, "a GNN-benchmark archive; read it with format gnn"}
 		}
 		return nil, inputError(path, "no member edge_index; %s", m.list())
 	}

@@ -20,6 +20,7 @@ type npzKind struct {
 var npzKinds = []npzKind{
 	{"scipy", []string{"format", "shape", "data", "indptr|row|offsets"}},
 	{"heterophilous", []string{"edges", "node_features", "node_labels", "train_masks", "val_masks", "test_masks"}},
+	{"gnn", []string{"adj_data", "adj_indices", "adj_indptr", "adj_shape"}},
 	{"npz", []string{"edge_index|edges"}},
 }
 

@@ -34,6 +34,7 @@ type format struct {
 func formats() []format {
 	return []format{
 		{"csv", openCSV},
+		{"gnn", openGNN},
 		{"heterophilous", openHeterophilous},
 		{"igb", openIGB},
 		{"mtx", openMatrixMarket},

@@ -1,0 +1,67 @@
+package source
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goagnes/goagnes/layout"
+)
+
+// gnnArchive has four nodes, edges 0→1 1→0 2→2 3→1 3→1, sparse attributes.
+func gnnArchive() map[string][]byte {
+	return map[string][]byte{
+		"adj_indptr": ints([]int64{5}, 0, 1, 2, 3, 5), "adj_indices": ints([]int64{5}, 1, 0, 2, 1, 1),
+		"adj_data": floats([]int64{5}, 1, 1, 1, 1, 1), "adj_shape": ints([]int64{2}, 4, 4),
+		"attr_indptr": ints([]int64{5}, 0, 1, 1, 3, 4), "attr_indices": ints([]int64{4}, 2, 0, 1, 1),
+		"attr_data": floats([]int64{4}, 5, 6, 7, 8), "attr_shape": ints([]int64{2}, 4, 3),
+		"labels": ints([]int64{4}, 0, 1, 1, 0), "idx_to_node": ints([]int64{1}, 0),
+	}
+}
+
+func TestGNN(t *testing.T) {
+	path := archive(t, 8, gnnArchive())
+	d, err := Open(context.Background(), path, "auto", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var src, dst []int64
+	err = d.Edges.Scan(context.Background(), func(s, t []int64) error {
+		src, dst = append(src, s...), append(dst, t...)
+		return nil
+	})
+	if err != nil || !slices.Equal(src, []int64{0, 1, 1, 3}) || !slices.Equal(dst, []int64{1, 0, 3, 1}) {
+		t.Errorf("edges %v %v (%v)", src, dst, err)
+	}
+	if x := d.Arrays["x"]; d.Format != "gnn" || d.NumNodes != 4 || x.Len() != 4 || !slices.Equal(x.RowShape(), []int64{3}) || x.DType() != layout.Float32 || d.Arrays["y"] == nil {
+		t.Errorf("%+v", d)
+	}
+	if err := drain(d); err != nil {
+		t.Error(err)
+	}
+	if notes := strings.Join(d.Notes, "\n"); !strings.Contains(notes, "self-loops") || !strings.Contains(notes, "idx_to_node is not read") {
+		t.Error(notes)
+	}
+}
+
+func TestGNNRefused(t *testing.T) {
+	for name, change := range map[string]func(map[string][]byte){
+		"adj_data is missing": func(a map[string][]byte) { delete(a, "adj_data") },
+		"square":              func(a map[string][]byte) { a["adj_shape"] = ints([]int64{2}, 4, 5) },
+		"rows + 1":            func(a map[string][]byte) { a["adj_indptr"] = ints([]int64{4}, 0, 1, 2, 5) },
+		"4 rows and columns":  func(a map[string][]byte) { a["adj_indices"] = ints([]int64{5}, 1, 0, 2, 1, 4) },
+		"column 7":            func(a map[string][]byte) { a["attr_indices"] = ints([]int64{4}, 7, 0, 1, 1) },
+		"3 rows for 4 nodes":  func(a map[string][]byte) { a["labels"] = ints([]int64{3}, 0, 1, 1) },
+	} {
+		a := gnnArchive()
+		change(a)
+		d, err := Open(context.Background(), archive(t, 0, a), "gnn", Options{})
+		if err == nil {
+			err = drain(d)
+		}
+		if err == nil || class(err) != "input" || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
