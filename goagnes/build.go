@@ -52,7 +52,7 @@ type BuildOptions struct {
 	Order        string           // of nodes in the store: "original", "degree", "bfs", "visit" or "auto": visit where there is a train split, else degree
 	BlockSize    int64            // bytes, default 1 MiB
 	FeatureDType string           // "float32" or "float16", default as given
-	Compression  string           // "none"
+	Compression  string           // of graph blocks: "none", "zstd" (level 3) or "zstd:LEVEL", 1 to 9; default "none"
 	Memory       int64            // bytes that the build may use, default 2 GiB
 	Scratch      string           // directory for scratch files, default beside the store
 	ScratchLimit int64            // bytes, default half the free space
@@ -116,8 +116,8 @@ type sourceRecord struct {
 }
 
 func buildStore(ctx context.Context, path, from string, d *source.Dataset, o BuildOptions) (*BuildReport, error) {
-	if o.Compression != "" && o.Compression != "none" {
-		return nil, &UnsupportedError{"compression", o.Compression, `"none" is`}
+	if _, _, err := layout.ParseCompression(o.Compression); err != nil {
+		return nil, &UnsupportedError{"compression", o.Compression, `"none", "zstd" and "zstd:1" to "zstd:9" are`}
 	}
 	so := source.Options{Scratch: o.Scratch}
 	record := sourceRecord{Source: from, Format: d.Format, Notes: d.Notes, Inputs: map[string]string{},
@@ -125,7 +125,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 	options := build.Options{
 		Edges: d.Edges, Arrays: maps.Clone(d.Arrays), Splits: maps.Clone(d.Splits), NumNodes: max(d.NumNodes, 0),
 		IDs: o.IDs, RankIDs: d.RankIDs, NodeIDs: d.NodeIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
-		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory,
+		Order: o.Order, BlockSize: o.BlockSize, Compression: o.Compression, Memory: o.Memory,
 		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Overwrite: o.Overwrite, Notes: d.Notes,
 		Threads: o.NumThreads, Progress: o.Progress, FS: o.FS,
 	}

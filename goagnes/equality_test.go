@@ -273,7 +273,7 @@ func TestEquality(t *testing.T) {
 	for i, order := range []string{"original", "degree", "bfs", "visit"} {
 		for j, kib := range []int64{4, 32} {
 			path := filepath.Join(dir, fmt.Sprintf("%s-%d", order, kib))
-			g.build(t, path, goagnes.BuildOptions{Order: order, BlockSize: kib << 10})
+			g.build(t, path, goagnes.BuildOptions{Order: order, BlockSize: kib << 10, Compression: []string{"", "zstd"}[(i+j)%2]})
 			all = append(all,
 				settings{path: path, memory: 12 << 20, hyperbatch: []int{3, 1000}[j], threads: 1 + i%2},
 				settings{path: path, memory: 64 << 20, hyperbatch: []int{1000, 2}[i%2], threads: 3, mode: []string{"", "agnes-no"}[j]},
@@ -382,7 +382,7 @@ func TestEqualitySmall(t *testing.T) {
 		}
 		for i, order := range []string{"original", "degree", "bfs"} {
 			path := filepath.Join(dir, c.name+order)
-			g.build(t, path, goagnes.BuildOptions{Order: order, BlockSize: 4096})
+			g.build(t, path, goagnes.BuildOptions{Order: order, BlockSize: 4096 << i, Compression: []string{"", "zstd:1", "zstd"}[i]})
 			for k, fanouts := range [][]int{{2, 2}, {-1}, nil} {
 				o := outputs[(i+2*k)%len(outputs)]
 				seed := uint64(k)

@@ -145,7 +145,22 @@ func (s *Store) open() error {
 	if s.index, err = memory.NewObjectIndex(entries[:table.Bytes], dir[:directory], m.NumNodes, m.NumEdges); err != nil {
 		return err
 	}
-	if graph := s.files.Section(layout.SectionGraph); graph.Bytes != blocks*m.Settings.BlockSize {
+	graph := s.files.Section(layout.SectionGraph)
+	if places := s.files.Section(layout.SectionPlaces); places != nil {
+		if err := s.reserve("places of graph blocks", places.FileBytes()); err != nil {
+			return err
+		}
+		pages, err := s.mapFor("places of graph blocks", places.FileBytes())
+		if err != nil {
+			return err
+		}
+		if err := places.Read(0, pages); err != nil {
+			return err
+		}
+		if err := s.index.SetPlaces(pages[:places.Bytes], m.Settings.BlockSize, graph.Bytes); err != nil {
+			return err
+		}
+	} else if graph.Bytes != blocks*m.Settings.BlockSize {
 		return layout.Errorf(layout.Corrupt, graph.File, "%d bytes, the object index table lists %d blocks of %d", graph.Bytes, blocks, m.Settings.BlockSize)
 	}
 	return s.index.CheckHubs(layout.HubCapacity(m.Settings.BlockSize, layout.NodeBits(m.NumNodes)))

@@ -22,6 +22,7 @@
 //	section           kind   contents
 //	graph             graph  graph blocks
 //	graph.index       index  object index table T_obj: an entry a block, one at the end
+//	graph.place       array  uint64 page of graph at which each stored block begins, and one at the end; where blocks are compressed
 //	edge.id           array  edge id by CSC position, uint32 (uint64 from 2^32 edge ids on)
 //	edge.NAME         array  any other array of edges by CSC position
 //	node.original     array  original id by internal id, uint32 or uint64; absent in order "original"
@@ -41,7 +42,8 @@
 //
 //	page 0, the header
 //	   0  [8]   magic "goagnes\n"
-//	   8  u32   format version: the lowest that holds the store, 2 where edge ids have gaps or sections are striped, else 1
+//	   8  u32   format version: the lowest that holds the store, 2 where edge ids have gaps, sections are striped
+//	           or graph blocks are compressed, else 1
 //	  12  u32   page size, 4096
 //	  16  u64   bytes of the body
 //	  24  [16]  build id
@@ -112,6 +114,36 @@
 // its first object and the CSC position of its first edge; pieces of one hub
 // have the same id. A last entry holds N and the number of edges. Block b
 // holds the objects from its id up to, not including, that of block b+1.
+//
+// # Compressed graph blocks
+//
+// Where the settings name a compression ("zstd:LEVEL"), a block of whole objects is
+// stored in as many pages as it takes compressed, and as it is where that would save
+// no page. Pieces of hubs are stored as they are, so that chosen neighbours stay small
+// reads. graph.place tells the pages: block b lies in pages place[b] to place[b+1],
+// compressed if they are fewer than a block has. Checksums are those of the stored
+// pages. A restored block is the block above, bit for bit.
+//
+//	compressed block
+//	   0  u8    kind, 3
+//	   1  u8    coding of the neighbour ids: 1 as they are, 2 differences
+//	   2  u16   0
+//	   4  u32   bytes of the frame
+//	   8        one zstd frame (RFC 8878), then zeros to a page
+//
+// The frame holds columns. Each is cut into planes: of every value byte 0, the
+// lowest, then of every value byte 1, and so on, which is what an entropy coder can
+// use; ids packed to bits hide it.
+//
+//	degree of each object, 4 bytes
+//	original id of each object as the difference to the one before, 4 or 8 bytes
+//	neighbour ids in their order, ceil(w/8) bytes
+//
+// Differences are modulo 2^(8 bytes) and zigzag coded (0, -1, 1, -2, … become 0, 1, 2,
+// 3, …); the first is to 0. Those of neighbour ids, coding 2, begin anew with every
+// object. How many objects and edges there are, and so the size of the columns, is
+// known from the object index table before anything is unpacked; a frame of another
+// size is refused.
 //
 // # Arrays
 //

@@ -38,6 +38,7 @@ const magic = "goagnes\n"
 const (
 	SectionGraph    = "graph"          // graph blocks
 	SectionIndex    = "graph.index"    // object index table: one entry a block and one at the end
+	SectionPlaces   = "graph.place"    // page at which each stored graph block begins, and one at the end; where blocks are compressed
 	SectionEdgeID   = "edge.id"        // edge id by CSC position
 	SectionOriginal = "node.original"  // internal id -> original id; absent where order is "original"
 	SectionInternal = "node.internal"  // original id -> internal id; absent where order is "original"
@@ -101,6 +102,8 @@ type Settings struct {
 	BlockSize int64  `json:"block_size"` // bytes
 	IDs       string `json:"ids"`        // "dense", or "rank" where sparse source ids were ranked
 
+	Compression string `json:"compression,omitempty"` // of graph blocks, from version 2 on: "zstd:LEVEL"; "" = none
+
 	// Where sections lie in several directories, from version 2 on.
 	Stripes    int   `json:"stripes,omitempty"`     // directories, 0 = the store's own alone
 	StripeUnit int64 `json:"stripe_unit,omitempty"` // bytes that lie together
@@ -141,9 +144,10 @@ func (m *Manifest) Section(name string) *Section {
 }
 
 // FormatVersion returns the format version of the manifest's file, the lowest that
-// can hold the store: 2 where edge ids have gaps or sections are striped, else 1.
+// can hold the store: 2 where edge ids have gaps, sections are striped or graph blocks
+// are compressed, else 1.
 func (m *Manifest) FormatVersion() int {
-	if m.EdgeIDs != 0 || m.Settings.Stripes != 0 {
+	if m.EdgeIDs != 0 || m.Settings.Stripes != 0 || m.Settings.Compression != "" {
 		return 2
 	}
 	return 1
@@ -296,7 +300,7 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 
 // knownSection reports whether this version reads a section of that name.
 func knownSection(name string) bool {
-	return name == SectionGraph || name == SectionIndex || name == SectionIDs ||
+	return name == SectionGraph || name == SectionIndex || name == SectionPlaces || name == SectionIDs ||
 		strings.HasPrefix(name, NodePrefix) || strings.HasPrefix(name, EdgePrefix) || strings.HasPrefix(name, SplitPrefix)
 }
 
@@ -349,6 +353,12 @@ func (m *Manifest) validate() error {
 			return Errorf(Corrupt, ManifestFile, "section %q is missing", need)
 		}
 	}
+	if compressed := m.Settings.Compression != ""; seen[SectionPlaces] != compressed {
+		return Errorf(Corrupt, ManifestFile, "compression %q, and a section %q that is %t", m.Settings.Compression, SectionPlaces, seen[SectionPlaces])
+	}
+	if _, canonical, err := ParseCompression(m.Settings.Compression); err != nil || canonical != m.Settings.Compression {
+		return Errorf(Unsupported, ManifestFile, "compression %q is not known to this program: use a newer goagnes", m.Settings.Compression)
+	}
 	if seen[SectionOriginal] != seen[SectionInternal] {
 		return Errorf(Corrupt, ManifestFile, "section %q or %q is missing, beside the other", SectionOriginal, SectionInternal)
 	}
@@ -365,6 +375,8 @@ func (m *Manifest) validateForm(s *Section) error {
 		kind = KindGraph
 	case s.Name == SectionIndex:
 		kind = KindIndex
+	case s.Name == SectionPlaces:
+		types = []DType{Uint64}
 	case s.Name == SectionEdgeID:
 		types = []DType{IDType(m.EdgeIDRange()), Uint64}
 	case s.Name == SectionOriginal, s.Name == SectionInternal:
@@ -391,7 +403,7 @@ func (m *Manifest) validateKind(s *Section) error {
 	}
 	switch s.Kind {
 	case KindGraph:
-		if s.Bytes%m.Settings.BlockSize != 0 {
+		if s.Bytes%PageSize != 0 || m.Settings.Compression == "" && s.Bytes%m.Settings.BlockSize != 0 {
 			return bad("%d bytes are no whole number of blocks", s.Bytes)
 		}
 	case KindIndex:

@@ -75,7 +75,8 @@ STORES = {
     "degree-4KiB": {"order": "degree", "block_size": "4KiB"},
     "degree-64KiB": {"order": "degree", "block_size": "64KiB"},
     "bfs-4KiB": {"order": "bfs", "block_size": "4KiB"},
-    "visit-16KiB": {"order": "visit", "block_size": "16KiB", "splits": {"train": [0]}},
+    "zstd-16KiB": {"order": "degree", "block_size": "16KiB", "compression": "zstd"},
+    "visit-16KiB": {"order": "visit", "block_size": "16KiB", "compression": "zstd:1", "splits": {"train": [0]}},
 }
 
 
@@ -84,7 +85,7 @@ def graph(request) -> Graph:
     return GRAPHS[request.param]()
 
 
-IN_CHECK = ("defaults", "degree-4KiB")  # the others take as long again
+IN_CHECK = ("defaults", "degree-4KiB", "zstd-16KiB")  # the others take as long again
 
 
 @pytest.fixture(

@@ -24,6 +24,7 @@ type ObjectIndex struct {
 	shift     uint
 	numNodes  uint64
 	blocks    int
+	places    []byte // page of each stored block, uint64, one more than blocks; nil where blocks lie at their size
 }
 
 // directorySize returns the ranges of the directory, and the shift that maps
@@ -99,6 +100,64 @@ func (x *ObjectIndex) validate(numEdges uint64) error {
 	return nil
 }
 
+// SetPlaces gives the index the bytes of the section graph.place, which are used in
+// place: blocks of blockSize bytes are stored in fewer pages where they are
+// compressed. Places that do not ascend by the pages that such blocks can have, or
+// that do not span graphBytes, give a *layout.Error; so do blocks whose objects and
+// edges would not fit into a block.
+func (x *ObjectIndex) SetPlaces(places []byte, blockSize, graphBytes int64) error {
+	bad := func(b int, format string, a ...any) error {
+		return &layout.Error{Kind: layout.Corrupt, File: layout.SectionPlaces, Offset: 8 * int64(b), Block: int64(b), Msg: fmt.Sprintf(format, a...) + ": rebuild the store"}
+	}
+	if len(places) != 8*(x.blocks+1) {
+		return bad(0, "%d bytes for %d blocks", len(places), x.blocks)
+	}
+	page := func(b int) uint64 { return binary.LittleEndian.Uint64(places[8*b:]) }
+	most := uint64(blockSize / layout.PageSize)
+	if page(0) != 0 || page(x.blocks) != uint64(graphBytes/layout.PageSize) {
+		return bad(x.blocks, "the blocks lie in pages %d to %d of %d", page(0), page(x.blocks), graphBytes/layout.PageSize)
+	}
+	for b := range x.blocks {
+		n := page(b+1) - page(b) // huge where places descend
+		at, next := x.Entry(b), x.Entry(b+1)
+		piece := at.FirstNode == next.FirstNode || b > 0 && x.firstNode(b-1) == at.FirstNode
+		if n == 0 || n > most || piece && n != most {
+			return bad(b, "the block has %d pages, blocks have up to %d, pieces of hubs as many", int64(n), most)
+		}
+		if s := layout.ShapeOf(int64(x.numNodes), at, next); n != most && !s.Fits(blockSize) {
+			return bad(b, "a block of %d objects and %d edges does not fit into %d bytes", next.FirstNode-at.FirstNode, next.FirstEdge-at.FirstEdge, blockSize)
+		}
+	}
+	x.places = places
+	return nil
+}
+
+// Compressed reports whether blocks may be stored compressed.
+func (x *ObjectIndex) Compressed() bool { return x.places != nil }
+
+// Place returns where a block of blockSize bytes is stored, in bytes; fewer than
+// blockSize where it is compressed.
+func (x *ObjectIndex) Place(b int, blockSize int64) (offset, stored int64) {
+	if x.places == nil {
+		return int64(b) * blockSize, blockSize
+	}
+	at := binary.LittleEndian.Uint64(x.places[8*b:])
+	return int64(at) * layout.PageSize, int64(binary.LittleEndian.Uint64(x.places[8*b+8:])-at) * layout.PageSize
+}
+
+// ColumnBytes returns the bytes of the largest columns of a compressed block, 0
+// where none is compressed.
+func (x *ObjectIndex) ColumnBytes(blockSize int64) int64 {
+	most := int64(0)
+	for b := range x.blocks {
+		if _, stored := x.Place(b, blockSize); stored < blockSize {
+			s := layout.ShapeOf(int64(x.numNodes), x.Entry(b), x.Entry(b+1))
+			most = max(most, s.ColumnBytes())
+		}
+	}
+	return most
+}
+
 // CheckHubs verifies that every piece of a hub but the last holds capacity
 // neighbour ids, as layout.HubSlot relies on, and that a hub's degree is below
 // 2^32, as draws rely on.
@@ -124,8 +183,10 @@ func (x *ObjectIndex) CheckHubs(capacity int64) error {
 // Blocks returns the number of graph blocks.
 func (x *ObjectIndex) Blocks() int { return x.blocks }
 
-// Bytes returns the memory that the index occupies: entries and directory.
-func (x *ObjectIndex) Bytes() int64 { return int64(len(x.entries)) + 4*int64(len(x.directory)) }
+// Bytes returns the memory that the index occupies: entries, directory and places.
+func (x *ObjectIndex) Bytes() int64 {
+	return int64(len(x.entries)) + 4*int64(len(x.directory)) + int64(len(x.places))
+}
 
 // Entry returns the entry of block b; that of Blocks() is {num_nodes, num_edges}.
 func (x *ObjectIndex) Entry(b int) layout.IndexEntry {

@@ -36,8 +36,8 @@ func newGraphBlocks(store *storage.Store, table *memory.ObjectIndex, edgeIDs boo
 	return g, nil
 }
 
-// load reads a block, and behind it the pages with its edge ids, into a frame
-// of graphFrameBytes, and calls ready once, on another goroutine.
+// load reads a block as it is stored, and behind it the pages with its edge ids,
+// into a frame of graphFrameBytes, and calls ready once, on another goroutine.
 func (g *graphBlocks) load(block int, frame []byte, ready func(error)) {
 	size := g.manifest.Settings.BlockSize
 	left := atomic.Int32{}
@@ -59,12 +59,38 @@ func (g *graphBlocks) load(block int, frame []byte, ready func(error)) {
 		left.Add(1)
 		g.edgeIDs.Submit(at, frame[size:size+length], 0, done)
 	}
-	g.graph.Submit(int64(block)*size, frame[:size], 0, done)
+	offset, stored := g.table.Place(block, size)
+	g.graph.Submit(offset, frame[:stored], 0, done)
 }
 
-// parse reads the tables of a loaded block.
-func (g *graphBlocks) parse(block int, frame []byte) (layout.GraphBlock, error) {
-	b, err := layout.ParseGraphBlock(frame[:g.manifest.Settings.BlockSize], g.nodeBits, g.table.Entry(block), g.table.Entry(block+1))
+// decompressor restores compressed blocks for one goroutine at a time.
+type decompressor struct {
+	columns []byte // columnBytes of memory
+	blocks  *layout.BlockDecompressor
+}
+
+// columnBytes returns the memory of a decompressor, 0 where no block is compressed.
+func (g *graphBlocks) columnBytes() int64 {
+	if !g.table.Compressed() {
+		return 0
+	}
+	return g.table.ColumnBytes(g.manifest.Settings.BlockSize)
+}
+
+// parse reads the tables of a loaded block, after restoring it in its frame where it
+// lies there compressed.
+func (g *graphBlocks) parse(block int, frame []byte, d *decompressor) (layout.GraphBlock, error) {
+	size := g.manifest.Settings.BlockSize
+	at, next := g.table.Entry(block), g.table.Entry(block+1)
+	if _, stored := g.table.Place(block, size); stored < size && layout.IsCompressed(frame) {
+		if d.blocks == nil {
+			d.blocks = layout.NewBlockDecompressor(d.columns)
+		}
+		if err := d.blocks.Decompress(frame[:size], stored, layout.ShapeOf(g.manifest.NumNodes, at, next)); err != nil {
+			return layout.GraphBlock{}, g.blockError(block, "%v", err)
+		}
+	}
+	b, err := layout.ParseGraphBlock(frame[:size], g.nodeBits, at, next)
 	if err != nil {
 		return b, g.blockError(block, "%v", err)
 	}
@@ -100,6 +126,7 @@ func (g *graphBlocks) graphFrameBytes() int64 {
 }
 
 func (g *graphBlocks) blockError(block int, format string, a ...any) error {
+	offset, _ := g.table.Place(block, g.manifest.Settings.BlockSize)
 	return &layout.Error{Kind: layout.Corrupt, File: g.graph.File, Block: int64(block),
-		Offset: int64(block) * g.manifest.Settings.BlockSize, Msg: fmt.Sprintf(format, a...)}
+		Offset: offset, Msg: fmt.Sprintf(format, a...)}
 }

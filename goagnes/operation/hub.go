@@ -66,8 +66,9 @@ func (w *window) sampleHub(ctx context.Context, s *sampler, u unit) error {
 func (w *window) hubOriginal(ctx context.Context, s *sampler, u unit, degree uint64) (uint64, error) {
 	e := w.h.e
 	size := e.manifest.Settings.BlockSize
+	base, _ := e.Index.Place(u.block, size) // pieces are stored whole, one after another
 	var original uint64
-	err := fetch(ctx, e.graph, 1, func(int) int64 { return int64(u.block) * size }, layout.PageSize, s.pages, func(_ int, b []byte) error {
+	err := fetch(ctx, e.graph, 1, func(int) int64 { return base }, layout.PageSize, s.pages, func(_ int, b []byte) error {
 		h, err := layout.ParseHubHead(b, size, e.nodeBits, e.Index.Entry(u.block), e.Index.Entry(u.block+1))
 		if err != nil {
 			return e.blockError(u.block, "%v", err)
@@ -86,7 +87,7 @@ func (w *window) hubOriginal(ctx context.Context, s *sampler, u unit, degree uin
 func (w *window) readHub(ctx context.Context, s *sampler, u unit, n int, pick func(i int) (position uint64, entry uint32)) error {
 	e := w.h.e
 	size := e.manifest.Settings.BlockSize
-	base := int64(u.block) * size
+	base, _ := e.Index.Place(u.block, size)
 	err := fetch(ctx, e.graph, n, func(i int) int64 {
 		p, _ := pick(i)
 		off, _ := layout.HubSlot(size, e.nodeBits, int64(p))
@@ -153,7 +154,7 @@ func (w *window) hubDegree(block, pieces int) uint64 {
 func (w *window) samplePiece(s *sampler, u unit) error {
 	e := w.h.e
 	mem := u.frame.Bytes()
-	g, err := e.parse(u.block, mem)
+	g, err := e.parse(u.block, mem, s.restore)
 	if err != nil {
 		return err
 	}
@@ -168,7 +169,8 @@ func (w *window) samplePiece(s *sampler, u unit) error {
 	if wide > 0 {
 		ids = e.blockEdgeIDs(u.block, mem)
 	}
-	base := int64(u.block) * e.manifest.Settings.BlockSize / layout.PageSize
+	place, _ := e.table.Place(u.block, e.manifest.Settings.BlockSize)
+	base := place / layout.PageSize
 	pick := func(entry uint32, position uint64) error {
 		i := int(position - from)
 		v := g.Neighbor(i)

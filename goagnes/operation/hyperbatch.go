@@ -75,6 +75,11 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		e.meter.graphMisses.Add(buffer.Misses() - misses)
 		graph.release()
 	}()
+	restore, columns, err := e.decompressors()
+	if err != nil {
+		return err
+	}
+	defer columns.release()
 
 	size, at := e.plan.windowBytes(e.Budget.Free(), estimate, h.count)
 	memoryOf, err := e.claim("sampling window", size)
@@ -82,7 +87,7 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		return err
 	}
 	defer func() { memoryOf.release() }()
-	w := &window{h: h, buffer: buffer, mem: newTwoEnded(memoryOf.mem)}
+	w := &window{h: h, buffer: buffer, restore: restore, mem: newTwoEnded(memoryOf.mem)}
 	h.records = make([]record, 0, h.count)
 	for done := 0; done < h.count; {
 		if err := ctx.Err(); err != nil {
@@ -217,6 +222,23 @@ func (e *Engine) featureBuffer(frames int64) (*memory.Buffer, *claim, error) {
 		return b, nil, nil
 	}
 	return b, c, nil
+}
+
+// decompressors returns one for each worker, and the memory that they work in.
+func (e *Engine) decompressors() ([]decompressor, *claim, error) {
+	all := make([]decompressor, e.Threads)
+	each := e.plan.columns / int64(e.Threads)
+	if each == 0 {
+		return all, nil, nil
+	}
+	c, err := e.claim("compressed graph blocks", e.plan.columns)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range all {
+		all[i].columns = c.mem[int64(i)*each : int64(i+1)*each]
+	}
+	return all, c, nil
 }
 
 // samplesFile returns the scratch file of records, at least size bytes long.

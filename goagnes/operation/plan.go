@@ -51,6 +51,7 @@ type plan struct {
 
 	rows          bool  // rows of nodes are gathered
 	stride        int64 // of a row record
+	columns       int64 // of compressed graph blocks, over all workers
 	featureBlocks int64 // in all
 	featureFrame  int64 // the rows of a feature block, of every column
 	featureFrames int64 // by number, 0: as many as a hyperbatch has room for
@@ -97,7 +98,7 @@ func (p *plan) frames(argument string, given, frame, blocks, least int64) (int64
 // newPlan decides an engine's plan.
 func (e *Engine) newPlan() (plan, error) {
 	total := e.Budget.Total()
-	p := plan{published: e.Published, total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), stride: e.stride, rows: e.stride > 0}
+	p := plan{published: e.Published, total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), columns: e.columnBytes() * int64(e.Threads), stride: e.stride, rows: e.stride > 0}
 	// 512 KiB of row records, less where the budget is small.
 	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
 	p.chunkBytes = roundUp(p.chunkRows*e.stride, layout.PageSize) + layout.PageSize
@@ -145,7 +146,7 @@ func (p *plan) least() int64 {
 	if feature == 0 {
 		feature = min(p.featureBlocks, leastFeatureFrames)
 	}
-	sampling := p.counts + graph*p.graphFrame
+	sampling := p.counts + graph*p.graphFrame + p.columns
 	if !p.rows {
 		return sampling
 	}

@@ -11,7 +11,7 @@ import (
 // NeighborBytes returns the memory that Neighbors needs.
 func (r *Reader) NeighborBytes() int64 {
 	least, _ := RowBytes(readChunk, 8)
-	return least + r.graphFrameBytes() + layout.PageSize
+	return least + r.graphFrameBytes() + roundUp(r.columnBytes(), layout.PageSize) + layout.PageSize
 }
 
 // Neighbors writes the sources (original ids) of a node's in-edges and their
@@ -19,6 +19,7 @@ func (r *Reader) NeighborBytes() int64 {
 // more than sources and edges have room for, nothing is written.
 func (r *Reader) Neighbors(ctx context.Context, node int64, sources, edges []int64, mem []byte) (int64, error) {
 	frame, rest := r.frame(mem)
+	restore, rest := r.restorer(rest)
 	p := cut(rest, readChunk, 8)
 	p.keys[0] = uint32(node)
 	if r.internal != nil {
@@ -34,7 +35,7 @@ func (r *Reader) Neighbors(ctx context.Context, node int64, sources, edges []int
 	}
 	n := int64(0)
 	for piece := range pieces {
-		g, err := r.read(ctx, block+piece, frame)
+		g, err := r.read(ctx, block+piece, frame, restore)
 		if err != nil {
 			return 0, err
 		}
@@ -97,8 +98,14 @@ func (r *Reader) frame(mem []byte) (frame, rest []byte) {
 	return mem[:n:n], mem[n:]
 }
 
+// restorer cuts a decompressor off page-aligned memory.
+func (r *Reader) restorer(mem []byte) (d *decompressor, rest []byte) {
+	n := roundUp(r.columnBytes(), layout.PageSize)
+	return &decompressor{columns: mem[:n:n]}, mem[n:]
+}
+
 // read loads a block and parses it. A read that was begun is waited for.
-func (r *Reader) read(ctx context.Context, block int, frame []byte) (layout.GraphBlock, error) {
+func (r *Reader) read(ctx context.Context, block int, frame []byte, restore *decompressor) (layout.GraphBlock, error) {
 	if err := ctx.Err(); err != nil {
 		return layout.GraphBlock{}, err
 	}
@@ -107,7 +114,7 @@ func (r *Reader) read(ctx context.Context, block int, frame []byte) (layout.Grap
 	if err := <-ready; err != nil {
 		return layout.GraphBlock{}, err
 	}
-	return r.parse(block, frame)
+	return r.parse(block, frame, restore)
 }
 
 // EdgeBytes returns the memory that Edges needs.
@@ -126,6 +133,7 @@ func (r *Reader) Edges(ctx context.Context, sources, targets []int64, mem []byte
 	var frames [2][]byte
 	frames[0], mem = r.frame(mem)
 	frames[1], mem = r.frame(mem)
+	restore, mem := r.restorer(mem)
 	var originals []uint32
 	if r.original != nil {
 		n := roundUp(4*r.manifest.NumNodes, layout.PageSize)
@@ -160,7 +168,7 @@ func (r *Reader) Edges(ctx context.Context, sources, targets []int64, mem []byte
 			return failed
 		}
 		begin(b + 1)
-		if err := r.placeEdges(b, frames[b%2], originals, sources, targets); err != nil {
+		if err := r.placeEdges(b, frames[b%2], restore, originals, sources, targets); err != nil {
 			if b+1 < blocks {
 				<-ready[(b+1)%2] // its frame is the caller's again
 			}
@@ -172,8 +180,8 @@ func (r *Reader) Edges(ctx context.Context, sources, targets []int64, mem []byte
 }
 
 // placeEdges writes the edges of a loaded block.
-func (r *Reader) placeEdges(block int, frame []byte, originals []uint32, sources, targets []int64) error {
-	g, err := r.parse(block, frame)
+func (r *Reader) placeEdges(block int, frame []byte, restore *decompressor, originals []uint32, sources, targets []int64) error {
+	g, err := r.parse(block, frame, restore)
 	if err != nil || g.Edges == 0 {
 		return err
 	}

@@ -48,6 +48,7 @@ type window struct {
 	outIDs  []byte   // their edge ids
 	taken   atomic.Int64
 	workers []sampler
+	restore []decompressor // by worker
 }
 
 // sampler is a worker's scratch.
@@ -56,6 +57,7 @@ type sampler struct {
 	seen      positionSet
 	pages     []byte
 	hub       []hubPick
+	restore   *decompressor
 }
 
 // chosen returns room for n positions, valid until the next call. It grows with
@@ -269,6 +271,7 @@ func (w *window) sampleHop(ctx context.Context) error {
 
 	w.workers = make([]sampler, e.Threads)
 	for i := range w.workers {
+		w.workers[i].restore = &w.restore[i]
 		if w.workers[i].pages, err = w.mem.takeHigh(min(1<<20, max(2*layout.PageSize, w.mem.room()/32/layout.PageSize*layout.PageSize))); err != nil {
 			return err
 		}
@@ -451,7 +454,7 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 	e := w.h.e
 	size := e.manifest.Settings.BlockSize
 	mem := u.frame.Bytes()
-	g, err := e.parse(u.block, mem)
+	g, err := e.parse(u.block, mem, s.restore)
 	if err != nil {
 		return err
 	}
@@ -475,7 +478,14 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 	if wide > 0 && g.Edges > 0 {
 		ids = e.blockEdgeIDs(u.block, mem)
 	}
-	pageBase := int64(u.block) * size / layout.PageSize
+	place, stored := e.Index.Place(u.block, size)
+	pageBase := place / layout.PageSize
+	whole := stored < size // a compressed block is needed as a whole
+	if whole && total > 0 {
+		for p := range stored / layout.PageSize {
+			w.h.bound.graph.mark(pageBase + p)
+		}
+	}
 	for _, r := range row {
 		i := int(uint64(r.node) - g.FirstNode)
 		start, end := g.Object(i)
@@ -493,7 +503,7 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 				copy(w.outIDs[int64(at)*wide:], ids[int64(start)*wide:int64(end)*wide])
 			}
 			h := w.h.bound
-			for p := g.Offset(start) / layout.PageSize; p <= g.Offset(end-1)/layout.PageSize; p++ {
+			for p := g.Offset(start) / layout.PageSize; !whole && p <= g.Offset(end-1)/layout.PageSize; p++ {
 				h.graph.mark(pageBase + int64(p))
 			}
 		} else {
@@ -502,7 +512,9 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 			for k, p := range chosen {
 				q := start + int(p)
 				dst[k] = uint32(g.Neighbor(q))
-				w.h.bound.graph.mark(pageBase + int64(g.Offset(q)/layout.PageSize))
+				if !whole {
+					w.h.bound.graph.mark(pageBase + int64(g.Offset(q)/layout.PageSize))
+				}
 			}
 			switch wide {
 			case 4:

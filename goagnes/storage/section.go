@@ -102,5 +102,9 @@ func (s *Section) truncated(offset int64) error {
 }
 
 func (s *Section) damaged(offset int64, msg string) error {
-	return &layout.Error{Kind: layout.Checksum, File: s.File, Offset: offset, Block: offset / s.store.manifest.Settings.BlockSize, Msg: msg}
+	block := offset / s.store.manifest.Settings.BlockSize
+	if s.Kind == layout.KindGraph && s.store.manifest.Settings.Compression != "" {
+		block = -1 // blocks have other sizes there; the offset tells
+	}
+	return &layout.Error{Kind: layout.Checksum, File: s.File, Offset: offset, Block: block, Msg: msg}
 }

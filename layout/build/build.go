@@ -129,6 +129,9 @@ type Options struct {
 	Order string
 	// BlockSize in bytes, a power of two from 4 KiB to 64 MiB; 0 = 1 MiB.
 	BlockSize int64
+	// Compression of graph blocks: "" or "none", "zstd" or "zstd:LEVEL".
+	Compression string
+	level       int // of it, 0 for none
 	// FeatureDType converts features to float32 or float16; 0 = as given.
 	FeatureDType layout.DType
 	// Memory is the budget in bytes; 0 = DefaultMemory.
@@ -365,6 +368,11 @@ func (o *Options) complete() error {
 	if bs := o.BlockSize; bs < layout.MinBlockSize || bs > layout.MaxBlockSize || bs&(bs-1) != 0 {
 		return usage("block_size=%d: it is a power of two from %d to %d bytes", bs, layout.MinBlockSize, layout.MaxBlockSize)
 	}
+	level, canonical, err := layout.ParseCompression(o.Compression)
+	if err != nil {
+		return unsupported("compression=%s: %v", o.Compression, err)
+	}
+	o.level, o.Compression = level, canonical
 	if d := o.FeatureDType; d != 0 && d != layout.Float32 && d != layout.Float16 {
 		return unsupported("feature_dtype=%s: features are kept as float32 or float16", d)
 	}
@@ -392,7 +400,7 @@ func (o *Options) complete() error {
 // workMemory is what the phases need beside tables of nodes: four sections being
 // written, blocks being encoded, and a small share of edges.
 func (b *builder) workMemory() int64 {
-	return 4*(2*int64(b.writeBuffer)+4*layout.PageSize) + 4*b.o.BlockSize + 4<<20
+	return 4*(2*int64(b.writeBuffer)+4*layout.PageSize) + b.encoderMemory() + 4<<20
 }
 
 // enough returns the budget in which need bytes beyond what is taken now find room:
@@ -438,7 +446,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 	if known > maxNodes {
 		return nil, tooManyNodes("the node arrays")
 	}
-	settings := layout.Settings{BlockSize: b.o.BlockSize, IDs: IDsDense}
+	settings := layout.Settings{BlockSize: b.o.BlockSize, Compression: b.o.Compression, IDs: IDsDense}
 	var ranks *ranker
 	if b.o.NodeIDs != nil || b.o.IDs == IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs && known < 0 && len(b.o.Splits) == 0 {
 		settings.IDs = IDsRank

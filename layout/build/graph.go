@@ -15,6 +15,10 @@ type graphWriters struct {
 	encoder  *layout.GraphEncoder
 	graph    *section
 	index    *section
+	places   *section // nil where blocks are not compressed
+	compress *layout.BlockCompressor
+	page     uint64 // pages of graph so far
+	charged  int64  // memory of encoder and compressor
 	edgeID   *section
 	degree   *section
 	ids      []uint64 // a run of neighbour ids, widened
@@ -32,25 +36,33 @@ func (a *adjacency) writers() (*graphWriters, error) {
 	}
 	w := &graphWriters{a: a, ids: make([]uint64, 4096), degrees: make([]byte, 0, 1<<15)}
 	b := a.b
-	for _, s := range []struct {
+	type target struct {
 		to  **section
 		sec layout.Section
-	}{
+	}
+	targets := []target{
 		{&w.graph, layout.Section{Name: layout.SectionGraph, Kind: layout.KindGraph, Required: true}},
 		{&w.index, layout.Section{Name: layout.SectionIndex, Kind: layout.KindIndex, Required: true}},
 		{&w.edgeID, layout.Section{Name: layout.SectionEdgeID, Kind: layout.KindArray, DType: a.idType.String(), Rows: rows}},
 		{&w.degree, layout.Section{Name: layout.SectionDegree, Kind: layout.KindArray, DType: layout.Uint32.String(), Rows: a.numNodes}},
-	} {
+	}
+	if b.o.level > 0 {
+		targets = append(targets, target{&w.places, layout.Section{Name: layout.SectionPlaces, Kind: layout.KindArray, Required: true, DType: layout.Uint64.String()}})
+	}
+	for _, s := range targets {
 		var err error
 		if *s.to, err = b.create(s.sec); err != nil {
 			w.abort()
 			return nil, err
 		}
 	}
-	// The encoder holds two blocks and a table of the objects of one.
-	if err := b.mem.charge("graph blocks", 4*b.o.BlockSize); err != nil {
+	if err := b.mem.charge("graph blocks", b.encoderMemory()); err != nil {
 		w.abort()
 		return nil, err
+	}
+	w.charged = b.encoderMemory()
+	if b.o.level > 0 {
+		w.compress = layout.NewBlockCompressor(a.numNodes, b.o.BlockSize, b.o.level)
 	}
 	w.encoder = layout.NewGraphEncoder(a.numNodes, b.o.BlockSize, w.emit)
 	return w, nil
@@ -62,7 +74,34 @@ func (w *graphWriters) emit(block []byte, entry layout.IndexEntry) error {
 	if err := w.index.Write(e[:]); err != nil {
 		return err
 	}
-	return w.graph.Write(block)
+	if w.compress == nil {
+		return w.graph.Write(block)
+	}
+	stored, err := w.compress.Compress(block, entry)
+	if err != nil {
+		return err
+	}
+	if err := w.place(); err != nil {
+		return err
+	}
+	w.page += uint64(len(stored) / layout.PageSize)
+	return w.graph.Write(stored)
+}
+
+// place notes that a stored block begins, or the last ended, at the page at hand.
+func (w *graphWriters) place() error {
+	w.places.sec.Rows++
+	return w.places.Write(binary.LittleEndian.AppendUint64(nil, w.page))
+}
+
+// encoderMemory is what encoding graph blocks takes: two blocks and a table of the
+// objects of one, and what compresses them.
+func (b *builder) encoderMemory() int64 {
+	n := 4 * b.o.BlockSize
+	if b.o.level > 0 {
+		n += layout.CompressorBytes(b.o.BlockSize, b.o.level) + 2*int64(b.writeBuffer) + 4*layout.PageSize
+	}
+	return n
 }
 
 // put encodes the nodes of a slot, or a piece of one node.
@@ -166,12 +205,15 @@ func (w *graphWriters) finish() error {
 	}
 	var e [layout.IndexEntryBytes]byte
 	last.Put(e[:])
-	return w.index.Write(e[:])
+	if err := w.index.Write(e[:]); err != nil || w.places == nil {
+		return err
+	}
+	return w.place()
 }
 
 func (w *graphWriters) each(f func(s *section) error) error {
 	var first error
-	for _, s := range []*section{w.graph, w.index, w.edgeID, w.degree} {
+	for _, s := range []*section{w.graph, w.index, w.places, w.edgeID, w.degree} {
 		if s != nil {
 			if err := f(s); err != nil && first == nil {
 				first = err
@@ -184,7 +226,7 @@ func (w *graphWriters) each(f func(s *section) error) error {
 // close syncs and closes the sections.
 func (w *graphWriters) close() error {
 	if w.encoder != nil {
-		w.a.b.mem.discharge(4 * w.a.b.o.BlockSize)
+		w.a.b.mem.discharge(w.charged)
 		w.encoder = nil
 	}
 	return w.each((*section).close)
@@ -194,7 +236,7 @@ func (w *graphWriters) close() error {
 func (w *graphWriters) abort() {
 	_ = w.each(func(s *section) error { s.abort(); return nil })
 	if w.encoder != nil {
-		w.a.b.mem.discharge(4 * w.a.b.o.BlockSize)
+		w.a.b.mem.discharge(w.charged)
 		w.encoder = nil
 	}
 }

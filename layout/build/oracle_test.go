@@ -303,6 +303,10 @@ func (o *opened) lists() ([]list, error) {
 	index, blocks := o.files[layout.SectionIndex], o.files[layout.SectionGraph]
 	bs := o.m.Settings.BlockSize
 	nb := int64(len(blocks)) / bs
+	if o.m.Settings.Compression != "" {
+		blocks = o.decompressed()
+		nb = int64(len(blocks)) / bs
+	}
 	if int64(len(index)) != (nb+1)*layout.IndexEntryBytes {
 		return nil, fmt.Errorf("%d blocks, index of %d bytes", nb, len(index))
 	}
@@ -325,6 +329,26 @@ func (o *opened) lists() ([]list, error) {
 		}
 	}
 	return lists, nil
+}
+
+// decompressed returns the section graph as it is without compression.
+func (o *opened) decompressed() []byte {
+	bs := o.m.Settings.BlockSize
+	places, index, stored := o.integers(layout.SectionPlaces), o.files[layout.SectionIndex], o.files[layout.SectionGraph]
+	d := layout.NewBlockDecompressor(make([]byte, 3*bs))
+	var all []byte
+	for k := range len(places) - 1 {
+		block := make([]byte, bs)
+		n := copy(block, stored[places[k]*layout.PageSize:places[k+1]*layout.PageSize])
+		if int64(n) < bs {
+			s := layout.ShapeOf(o.m.NumNodes, layout.GetIndexEntry(index[16*k:]), layout.GetIndexEntry(index[16*k+16:]))
+			if err := d.Decompress(block, int64(n), s); err != nil {
+				panic(err)
+			}
+		}
+		all = append(all, block...)
+	}
+	return all
 }
 
 // buildIn builds o in a fresh directory and returns the store's path.

@@ -111,7 +111,7 @@ func (s *section) abort() {
 // sectionRank orders sections in the manifest and in the checksum file, so that
 // the order of writing does not show.
 func sectionRank(name string) string {
-	known := []string{layout.SectionGraph, layout.SectionIndex, layout.SectionEdgeID, layout.SectionDegree,
+	known := []string{layout.SectionGraph, layout.SectionIndex, layout.SectionPlaces, layout.SectionEdgeID, layout.SectionDegree,
 		layout.SectionOriginal, layout.SectionInternal, layout.SectionX, layout.SectionY}
 	if i := slices.Index(known, name); i >= 0 {
 		return fmt.Sprintf("%02d", i)

@@ -309,6 +309,18 @@ func (v *verifier) graph() error {
 	blockSize := m.Settings.BlockSize
 	graph, index := m.Section(layout.SectionGraph), m.Section(layout.SectionIndex)
 	blocks := graph.Bytes / blockSize
+	compressed := m.Settings.Compression != ""
+	if compressed {
+		places := m.Section(layout.SectionPlaces)
+		if !v.intact(places.Name) {
+			return nil // no block can be found
+		}
+		blocks = index.Bytes/layout.IndexEntryBytes - 1
+		if places.Rows != blocks+1 {
+			v.found(places.File, -1, -1, "%d places for %d graph blocks", places.Rows, blocks)
+			return nil
+		}
+	}
 	if index.Bytes != (blocks+1)*layout.IndexEntryBytes {
 		v.found(index.File, -1, -1, "%d bytes for %d graph blocks", index.Bytes, blocks)
 		return nil
@@ -318,11 +330,16 @@ func (v *verifier) graph() error {
 		return err
 	}
 	defer block.close()
-	cs, mem, err := v.cursors(layout.SectionIndex, layout.SectionEdgeID, layout.SectionDegree, layout.SectionOriginal)
+	cs, mem, err := v.cursors(layout.SectionIndex, layout.SectionEdgeID, layout.SectionDegree, layout.SectionOriginal, layout.SectionPlaces)
 	if err != nil {
 		return err
 	}
 	defer mem.close()
+	stored, err := v.storedBlocks(cs[4])
+	if err != nil {
+		return err
+	}
+	defer stored.close()
 	w := &graphWalk{v: v, index: cs[0], edgeID: cs[1], degree: cs[2], original: cs[3], bits: layout.NodeBits(m.NumNodes)}
 	at, err := w.entry()
 	if err != nil {
@@ -342,14 +359,16 @@ func (v *verifier) graph() error {
 				next.FirstNode, next.FirstEdge, at.FirstNode, at.FirstEdge, m.NumNodes, m.NumEdges)
 			return nil // nothing after it can be placed
 		}
-		if err := v.readAt(v.files[graph.Name], graph.File, k*blockSize, block.bytes); err != nil {
+		offset, ok, err := stored.read(k, block.bytes, at, next)
+		if err != nil || !ok {
 			return err
 		}
-		if err := w.block(k, block.bytes, at, next); err != nil {
+		if err := w.block(k, offset, block.bytes, at, next); err != nil {
 			return err
 		}
 		at = next
 	}
+	stored.end()
 	if at.FirstNode != uint64(m.NumNodes) || at.FirstEdge != uint64(m.NumEdges) || w.hub {
 		v.found(index.File, -1, blocks*layout.IndexEntryBytes, "the graph ends at node %d, CSC position %d, of %d nodes and %d edges", at.FirstNode, at.FirstEdge, m.NumNodes, m.NumEdges)
 	}
@@ -379,11 +398,12 @@ func (w *graphWalk) entry() (layout.IndexEntry, error) {
 	return layout.GetIndexEntry(b), nil
 }
 
-// block checks block number k, which lies between two entries of the index. After a
+// block checks block number k, stored at that offset, which lies between two entries
+// of the index. After a
 // block that is not readable the tables are left out: where they go on is not known.
-func (w *graphWalk) block(k int64, b []byte, at, next layout.IndexEntry) error {
+func (w *graphWalk) block(k, offset int64, b []byte, at, next layout.IndexEntry) error {
 	bad := func(format string, a ...any) {
-		w.v.found(w.v.m.Section(layout.SectionGraph).File, k, k*int64(len(b)), format, a...)
+		w.v.found(w.v.m.Section(layout.SectionGraph).File, k, offset, format, a...)
 	}
 	g, err := layout.ParseGraphBlock(b, w.bits, at, next)
 	if err != nil {

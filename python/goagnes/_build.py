@@ -62,6 +62,8 @@ def build(
     ``split``        "per-class:20,30": draw splits by y, 20 nodes of each class for "train", 30
                      for "val", all other labelled nodes for "test", with ``split_seed``;
                      they replace a source's own
+    ``compression``  of graph blocks: None or "none", "zstd" (level 3) or "zstd:LEVEL", 1 to 9;
+                     adjacency takes less of the disk, and each block read is unpacked
     ``ids``          "dense": ids are 0 to N-1; "rank": sparse ids are ranked ascending;
                      "auto": "rank" for a text edge list without num_nodes, arrays and splits
     ``undirected``   add (v, u) for every (u, v) but self-loops; edge i's reverse is edge E + i

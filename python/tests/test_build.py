@@ -203,7 +203,7 @@ def test_refused_input(tmp_path, arguments, match):
         ({"edge_attrs": {"w": EDGES[0]}}, "edge_attrs"),
         ({"stripes": ["a", "b"]}, "stripes"),
         ({"split": "random"}, "split='random'"),
-        ({"compression": "zstd"}, "zstd"),
+        ({"compression": "zstd:10"}, "zstd:10"),
     ],
 )
 def test_unsupported(tmp_path, options, match):

@@ -90,7 +90,7 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 	set.StringVar(&o.SelfLoops, "self-loops", "keep", "`name`: keep, drop, or add (one for every node that has none)")
 	set.StringVar(&o.Duplicates, "duplicates", "keep", "`name`: keep, or drop (the first of each source and target is kept)")
 	set.StringVar(&o.FeatureDType, "feature-dtype", "", "`name`: float32 or float16, default as given")
-	set.StringVar(&o.Compression, "compression", "", "`name`: none")
+	set.StringVar(&o.Compression, "compression", "", "`name` of the compression of graph blocks: none, zstd or zstd:LEVEL (1 to 9), default none")
 	storeFlags(set, &o.Order, &o.BlockSize, &o.Overwrite)
 	set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
 	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default 2")
