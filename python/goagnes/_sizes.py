@@ -10,13 +10,18 @@ from goagnes._errors import UsageError
 _UNITS = {"": 1, "B": 1}
 for _power, _prefix in enumerate("KMGT", start=1):
     _UNITS[f"{_prefix}B".upper()] = 1000**_power
+    _UNITS[_prefix] = 1024**_power
     _UNITS[f"{_prefix}IB".upper()] = 1024**_power
 
-_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_TEXT = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]+)?)\s*([A-Za-z]*)\s*")
 
 
 def parse_size(name: str, value: int | str) -> int:
-    """The bytes that ``value`` means: an integer, or a number with B, KB, KiB, MB, MiB, GB, GiB, TB or TiB.
+    """The bytes that ``value`` means: an integer, or a number with a unit.
+
+    The rule is the shell's, and tests/sizes.json holds both to it: decimal digits, with
+    a fraction or an exponent (1.5, 1e9), then B, KiB or K, MiB or M, GiB or G, TiB or T
+    (powers of 1024), KB, MB, GB, TB (powers of 1000), in any case, or nothing: bytes.
 
     Raises UsageError, naming the argument, for anything else, and for less than one byte.
     """
@@ -28,7 +33,8 @@ def parse_size(name: str, value: int | str) -> int:
         number = match[1]
         if len(number) > 40:
             raise UsageError(f"{name}={value[:40]!r}… is out of range")
-        size = int(float(number) * unit) if "." in number else int(number) * unit
+        product = int(number) * unit if number.isdigit() else float(number) * unit
+        size = int(min(product, 1 << 62))
     else:
         try:
             size = operator.index(value)
@@ -36,6 +42,6 @@ def parse_size(name: str, value: int | str) -> int:
             raise UsageError(f'{name}={value!r} is not a size; write bytes or a text such as "2GiB"') from None
         if isinstance(value, bool):
             raise UsageError(f"{name}={value!r} is not a size")
-    if size < 1 or size >= 1 << 63:
+    if size < 1 or size >= 1 << 62:
         raise UsageError(f"{name}={value!r} is out of range")
     return size

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -35,7 +37,7 @@ def test_sizes(value, size):
 @pytest.mark.parametrize(
     "value",
     [
-        *(0, -1, "", "KiB", "1 XB", "1e9", "-5MiB", "1,000", "0x10", 1.0, None, [], True, 1 << 63, "9EiB", "0.1B", "∞"),
+        *(0, -1, "", "KiB", "1 XB", "1e", "-5MiB", "1,000", "0x10", 1.0, None, [], True, 1 << 63, "9EiB", "0.1B", "∞"),
         *("9" * 5000, "9" * 400 + ".0"),
     ],
 )
@@ -97,3 +99,13 @@ def test_error_texts():
         assert issubclass(kind, ga.Error)
         assert kind.__name__ in ga.__all__
         assert kind.__doc__
+
+
+def test_shared_sizes():
+    """The table that the shell's parser is held to."""
+    table = json.loads((Path(__file__).parents[2] / "tests" / "sizes.json").read_text())
+    for text, size in table["sizes"].items():
+        assert parse_size("memory", text) == size, text
+    for text in table["refused"]:
+        with pytest.raises(ga.UsageError):
+            parse_size("memory", text)

@@ -63,3 +63,20 @@ def test_refused(store, tmp_path):
         ga.export(store, tmp_path / "new", [3], first_epoch=2**32)
     with pytest.raises(ga.StoreError, match="no export"):
         ga.read_export(tmp_path)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("output", ["torch", "pyg"])
+def test_torch(store, tmp_path, output):
+    torch = pytest.importorskip("torch")
+    options = {"batch_size": 32, "seed": 3}
+    ga.export(store, tmp_path / "out", [4, 3], "train", progress=False, **options)
+    loader = ga.NeighborLoader(store, [4, 3], "train", output=output, **options)
+    read = ga.read_export(tmp_path / "out", output=output)
+    for _ in range(2):
+        for want, got in zip(loader, read, strict=True):
+            loader.set_epoch(0)
+            for name in ("y", "n_id", "edge_index", "e_id", "input_id"):
+                assert torch.equal(want[name], got[name]) and want[name].dtype == got[name].dtype
+    got.x.add_(1)  # private: the files stay as they are
+    ga.read_export(tmp_path / "out", verify=True)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -20,6 +23,31 @@ func TestParseSize(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"0", "0.5", "", "MiB", "-1", "1XB", "1..5GiB", "NaN", "Inf", "1e300TiB", "12 34"} {
+		if got, err := parseSize(text); err == nil {
+			t.Errorf("parseSize(%q) = %d, want an error", text, got)
+		}
+	}
+}
+
+// TestSharedSizes holds parseSize to the table that Python's parser is held to.
+func TestSharedSizes(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join("..", "..", "..", "tests", "sizes.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		Sizes   map[string]int64
+		Refused []string
+	}
+	if err := json.Unmarshal(raw, &table); err != nil || len(table.Sizes) == 0 || len(table.Refused) == 0 {
+		t.Fatalf("tests/sizes.json: %v, %+v", err, table)
+	}
+	for text, want := range table.Sizes {
+		if got, err := parseSize(text); err != nil || got != want {
+			t.Errorf("parseSize(%q) = %d, %v; want %d", text, got, err, want)
+		}
+	}
+	for _, text := range table.Refused {
 		if got, err := parseSize(text); err == nil {
 			t.Errorf("parseSize(%q) = %d, want an error", text, got)
 		}

@@ -4,6 +4,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -16,14 +17,26 @@ var units = map[string]float64{
 	"kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12,
 }
 
-// parseSize reads a number of bytes: "288MiB", "1.5 GiB", "2GB", "4096".
+// sizeText is a decimal number, then a unit or none.
+var sizeText = regexp.MustCompile(`^\s*([0-9]+(?:\.[0-9]+)?(?:[eE]\+?[0-9]+)?)\s*([A-Za-z]*)\s*$`)
+
+// parseSize reads a number of bytes: "288MiB", "1.5 GiB", "2GB", "64M", "1e9",
+// "4096". The rule is Python's too, and tests/sizes.json holds both to it.
 func parseSize(text string) (int64, error) {
-	trimmed := strings.TrimSpace(text)
-	digits := strings.TrimRight(trimmed, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
-	unit, known := units[strings.ToLower(strings.TrimSpace(trimmed[len(digits):]))]
-	value, err := strconv.ParseFloat(digits, 64)
-	if err != nil || !known || value < 0 || math.IsNaN(value) {
+	match := sizeText.FindStringSubmatch(text)
+	if match == nil {
 		return 0, fmt.Errorf("%q is not a size: write for example 512MiB or 2GB", text)
+	}
+	unit, known := units[strings.ToLower(match[2])]
+	if !known {
+		return 0, fmt.Errorf("%q is not a size: write for example 512MiB or 2GB", text)
+	}
+	if n, err := strconv.ParseInt(match[1], 10, 64); err == nil && unit == 1 && n > 0 && n < 1<<62 {
+		return n, nil // exact beyond 2^53
+	}
+	value, err := strconv.ParseFloat(match[1], 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is too large a size", text)
 	}
 	bytes := value * unit
 	if bytes < 1 {
