@@ -91,15 +91,15 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 	e := h.e
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{h: h, stop: cancel, done: make(chan struct{}),
-		bodies: make(chan *chunk, 2), runs: make(chan *chunk, ringChunks),
-		freeB: make(chan []byte, 2), freeR: make(chan []byte, ringChunks)}
+		bodies: make(chan *chunk, 2), runs: make(chan *chunk, e.plan.ringChunks),
+		freeB: make(chan []byte, 2), freeR: make(chan []byte, e.plan.ringChunks)}
 	body, size := h.longestBody(), e.plan.chunkBytes
 	for range 2 {
 		r.freeB <- mem[:body:body]
 		mem = mem[body:]
 	}
 	if h.anyCold() {
-		for range ringChunks {
+		for range e.plan.ringChunks {
 			r.freeR <- mem[:size:size]
 			mem = mem[size:]
 		}
@@ -181,7 +181,7 @@ func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error
 	size := 2*h.longestBody() + 3*layout.PageSize
 	sortAt := size
 	if h.anyCold() {
-		size += ringChunks * e.plan.chunkBytes
+		size += e.plan.ringChunks * e.plan.chunkBytes
 		sortAt = size
 		size += 16 * h.longest()
 	}

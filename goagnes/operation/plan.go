@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -22,7 +23,7 @@ const (
 	leastWindow        = 16 * layout.PageSize // by which a sampling window is enlarged
 
 	sweepBlocks = 8  // feature blocks distributed at a time
-	ringChunks  = 12 // chunks of runs in flight
+	leastChunks = 12 // chunks of runs in flight
 
 	// keptShare is the part of the budget, one in so many, that a graph buffer of all
 	// blocks or a feature cache of all rows may take to be kept between hyperbatches.
@@ -61,6 +62,7 @@ type plan struct {
 	writeBytes    int64 // a write buffer
 	chunkRows     int64 // row records of a chunk of the ring, by number
 	chunkBytes    int64 // a chunk: its rows may begin and end anywhere in a page
+	ringChunks    int64 // chunks of runs in flight
 }
 
 // ErrNoRows is returned by New for a feature buffer where no array of nodes is
@@ -102,6 +104,9 @@ func (e *Engine) newPlan() (plan, error) {
 	// 512 KiB of row records, less where the budget is small.
 	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
 	p.chunkBytes = roundUp(p.chunkRows*e.stride, layout.PageSize) + layout.PageSize
+	// As many as fill the device's queue, where a twelfth of the budget holds them: a
+	// device of long latency is kept busy by the number of reads alone.
+	p.ringChunks = max(leastChunks, min(storage.DefaultRingDepth, total/12/p.chunkBytes))
 	// 256 KiB, less where the budget is small, but what a row record and the bytes
 	// carried from the page before it need.
 	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
@@ -211,7 +216,7 @@ func (d drawn) sortBytes() int64 { return scratchBytes(d.longest) }
 // deliveryBytes returns what delivery takes beside the cache and the slabs,
 // before it is known whether there are cold rows.
 func (p *plan) deliveryBytes(d drawn) int64 {
-	return 2*d.body + ringChunks*p.chunkBytes + 16*d.longest + 3*layout.PageSize
+	return 2*d.body + p.ringChunks*p.chunkBytes + 16*d.longest + 3*layout.PageSize
 }
 
 // gathering is the division of what is free among gathering and delivery.
