@@ -7,6 +7,7 @@
 // topology, features and labels in blocks. [Open] opens one under a memory
 // budget. [NewLoader] prepares minibatches of it as PyG's NeighborLoader would
 // sample them; [Train] trains a model on them and [Predict] applies it;
+// [Export] writes minibatches to .npy files and [OpenExport] reads them back;
 // [Verify] checks every byte of a store. An open [Store] also reads what belongs
 // to single nodes: rows, in-edges, splits, ids of the source.
 //
