@@ -57,6 +57,7 @@ type BuildOptions struct {
 	Scratch      string           // directory for scratch files, default beside the store
 	ScratchLimit int64            // bytes, default half the free space
 	NumThreads   int              // default 2
+	Stripes      []string         // directories over which the store is spread, each on an SSD of its own; default none
 	Overwrite    bool             // replace a store at path
 	Format       string           // of Import's source, default "auto"
 	SplitIndex   int              // of Import: which split of a source that has several, from 0
@@ -126,7 +127,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		Edges: d.Edges, Arrays: maps.Clone(d.Arrays), Splits: maps.Clone(d.Splits), NumNodes: max(d.NumNodes, 0),
 		IDs: o.IDs, RankIDs: d.RankIDs, NodeIDs: d.NodeIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
 		Order: o.Order, BlockSize: o.BlockSize, Compression: o.Compression, Memory: o.Memory,
-		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Overwrite: o.Overwrite, Notes: d.Notes,
+		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Stripes: o.Stripes, Overwrite: o.Overwrite, Notes: d.Notes,
 		Threads: o.NumThreads, Progress: o.Progress, FS: o.FS,
 	}
 	if options.Arrays == nil {

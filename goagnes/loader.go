@@ -139,7 +139,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 	l.engine, err = operation.New(operation.Options{
 		Store: l.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
 		Scratch: func() (*storage.Scratch, error) {
-			sc, err := storage.OpenScratch(s.options.FS, s.options.Scratch, s.options.ScratchLimit)
+			sc, err := storage.OpenScratch(s.options.FS, s.scratchDirs(), s.options.ScratchLimit)
 			if err != nil || !sc.InMemory() {
 				return sc, err
 			}

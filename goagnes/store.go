@@ -18,10 +18,11 @@ const DefaultMemory = 2 << 30
 
 // OpenOptions configure [Open]; the zero value is the default.
 type OpenOptions struct {
-	Memory       int64  // budget in bytes for everything that uses the store, default 2 GiB
-	NumThreads   int    // workers, default GOMAXPROCS
-	Scratch      string // directory for what does not fit, default beside the store
-	ScratchLimit int64  // bytes of scratch at most, default half the free space
+	Memory       int64    // budget in bytes for everything that uses the store, default 2 GiB
+	NumThreads   int      // workers, default GOMAXPROCS
+	Scratch      string   // directory for what does not fit, default beside the store, or beside each of its stripe directories
+	ScratchLimit int64    // bytes of scratch at most, default half the free space
+	Stripes      []string // where the store's stripe directories lie, default where they were made
 	// IO is the way to the device: "uring" (io_uring; refused where the system
 	// lacks or forbids it), "pread" (system calls from a pool of threads),
 	// "buffered" (likewise, through the page cache) or "auto", the default: uring
@@ -35,6 +36,7 @@ type OpenOptions struct {
 // Store is an open store. Its methods may be called from any goroutine.
 type Store struct {
 	path    string
+	beside  string // the directory that holds the store
 	options OpenOptions
 	budget  *memory.Budget
 	pool    *storage.Pool
@@ -78,17 +80,13 @@ func Open(path string, o OpenOptions) (*Store, error) {
 	if o.NumThreads == 0 {
 		o.NumThreads = runtime.GOMAXPROCS(0)
 	}
-	if o.Scratch == "" {
-		abs, err := filepath.Abs(path)
-		if err != nil {
-			return nil, err
-		}
-		o.Scratch = filepath.Dir(abs)
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
 	}
-	s := &Store{path: path, options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{},
+	s := &Store{path: path, beside: filepath.Dir(abs), options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{},
 		turns: make(chan struct{}, readers), own: map[string]ownSplit{}}
 	s.life, s.end = context.WithCancel(context.Background())
-	var err error
 	if s.pool, err = newPool(o.IO, o.FS); err != nil {
 		return nil, err
 	}
@@ -118,7 +116,7 @@ func (s *Store) checksumCache() int64 { return min(int64(4<<20), max(s.options.M
 
 func (s *Store) open() error {
 	var err error
-	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: s.checksumCache()}); err != nil {
+	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: s.checksumCache(), Stripes: s.options.Stripes}); err != nil {
 		return err
 	}
 	if err := s.reserve("checksums", s.files.MemoryBytes()); err != nil {
@@ -164,6 +162,21 @@ func (s *Store) open() error {
 		return layout.Errorf(layout.Corrupt, graph.File, "%d bytes, the object index table lists %d blocks of %d", graph.Bytes, blocks, m.Settings.BlockSize)
 	}
 	return s.index.CheckHubs(layout.HubCapacity(m.Settings.BlockSize, layout.NodeBits(m.NumNodes)))
+}
+
+// scratchDirs returns the directories that hold what memory has no room for.
+func (s *Store) scratchDirs() []string {
+	if s.options.Scratch != "" {
+		return []string{s.options.Scratch}
+	}
+	if stripes := s.files.Stripes(); len(stripes) > 0 {
+		parents := make([]string, len(stripes))
+		for i, dir := range stripes {
+			parents[i] = filepath.Dir(filepath.Clean(dir))
+		}
+		return parents
+	}
+	return []string{s.beside}
 }
 
 func (s *Store) reserve(consumer string, n int64) error {
@@ -242,6 +255,7 @@ type Info struct {
 	Order         string               `json:"order"`
 	IDs           string               `json:"ids"`
 	BlockSize     int64                `json:"block_size"`
+	Stripes       []string             `json:"stripes,omitempty"` // directories over which the sections are spread
 	GraphBlocks   int64                `json:"graph_blocks"`
 	Bytes         int64                `json:"bytes"` // of all files but the manifest and checksums
 	Sections      map[string]int64     `json:"sections"`
@@ -256,7 +270,7 @@ type Info struct {
 func (s *Store) Info() Info {
 	m := s.files.Manifest()
 	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, NumClasses: m.NumClasses, Splits: s.Splits(), NodeArrays: s.NodeArrays(),
-		Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
+		Stripes: s.files.Stripes(), Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
 		FormatVersion: m.FormatVersion(), BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
 		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}
 	for _, c := range m.Sections {
@@ -276,7 +290,8 @@ func (s *Store) Info() Info {
 type Calibration = storage.Calibration
 
 // Calibrate measures the device by direct reads of the store's largest file, of
-// several sizes at random places. It takes about a second.
+// several sizes at random places; of a striped store, that of its first stripe
+// directory. It takes about a second.
 func (s *Store) Calibrate(ctx context.Context) (Calibration, error) {
 	largest := &s.files.Manifest().Sections[0]
 	for i := range s.files.Manifest().Sections {
@@ -284,7 +299,11 @@ func (s *Store) Calibrate(ctx context.Context) (Calibration, error) {
 			largest = c
 		}
 	}
-	return storage.Calibrate(ctx, s.path, storage.CalibrateOptions{FS: s.options.FS, Path: filepath.Join(s.path, largest.File)})
+	dir := s.path
+	if stripes := s.files.Stripes(); len(stripes) > 0 {
+		dir = stripes[0]
+	}
+	return storage.Calibrate(ctx, dir, storage.CalibrateOptions{FS: s.options.FS, Path: filepath.Join(dir, largest.File)})
 }
 
 // Counters returns what was read and written so far by everything that uses

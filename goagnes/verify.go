@@ -9,7 +9,8 @@ import (
 
 // VerifyOptions configure [Verify].
 type VerifyOptions struct {
-	Memory   int64 // bytes, default 2 GiB
+	Memory   int64    // bytes, default 2 GiB
+	Stripes  []string // where the store's stripe directories lie, default where they were made
 	Progress Progress
 	FS       storage.FS // on which the store lies, default the operating system's; for tests and measurement
 }
@@ -20,5 +21,5 @@ type VerifyReport = build.VerifyReport
 // Verify reads every byte of the store at path and reports all that is wrong
 // with it; an error means that it could not be read at all.
 func Verify(ctx context.Context, path string, o VerifyOptions) (*VerifyReport, error) {
-	return build.Verify(ctx, path, build.VerifyOptions{Memory: o.Memory, Progress: o.Progress, FS: o.FS})
+	return build.Verify(ctx, path, build.VerifyOptions{Memory: o.Memory, Stripes: o.Stripes, Progress: o.Progress, FS: o.FS})
 }

@@ -157,8 +157,8 @@
 // SSD of its own (paper, section 4.1). MANIFEST and CHECKSUMS stay in the
 // store's directory. A section is cut into units of the manifest's stripe unit,
 // a power of two not below the block size, so that a block lies in one place;
-// unit u lies in directory u mod k, in the file of the section's name there, at
-// u/k units from its beginning ([StripeAt]). What checksums cover, and the build
+// unit u lies in directory (u + CRC32C of the file's name) mod k, in the
+// section's file there, at u/k units from its beginning ([StripeAt]). What checksums cover, and the build
 // id, are the sections' pages, wherever they lie; count and unit enter the build
 // id, the directories' names do not. Each directory has a file STRIPE, one page:
 //

@@ -20,20 +20,25 @@ const StripeFile = "STRIPE"
 
 const stripeMagic = "gostripe"
 
+// StripeFirst returns which of k stripe directories holds the first unit of the
+// section whose file has that name. It differs between sections, so that the small ones do
+// not all lie in one place.
+func StripeFirst(name string, k int) int { return int(CRC([]byte(name)) % uint32(k)) }
+
 // StripeAt returns which of k stripe directories holds the byte at an offset of
 // a section, and its offset in the file of the section there. Units of the
-// section go to the directories in turn.
-func StripeAt(offset, unit int64, k int) (stripe int, at int64) {
+// section go to the directories in turn, beginning with number first.
+func StripeAt(offset, unit int64, k, first int) (stripe int, at int64) {
 	u := offset / unit
-	return int(u % int64(k)), u/int64(k)*unit + offset%unit
+	return int((u + int64(first)) % int64(k)), u/int64(k)*unit + offset%unit
 }
 
 // StripeBytes returns the size of the file in stripe directory i that holds its
 // part of a section of that many bytes.
-func StripeBytes(bytes, unit int64, k, i int) int64 {
+func StripeBytes(bytes, unit int64, k, first, i int) int64 {
+	turn := int64((i - first + k) % k)
 	round := unit * int64(k)
-	whole := bytes / round * unit
-	return whole + min(max(bytes%round-unit*int64(i), 0), unit)
+	return bytes/round*unit + min(max(bytes%round-unit*turn, 0), unit)
 }
 
 // Stripe is the identity of a stripe directory.

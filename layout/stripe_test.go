@@ -10,15 +10,16 @@ import (
 func TestStripeAt(t *testing.T) {
 	for _, k := range []int{1, 2, 3, 7} {
 		for _, unit := range []int64{4, 16} {
+			first := StripeFirst("node.x", k)
 			next := make([]int64, k)
 			for offset := int64(0); offset < 200; offset++ {
-				i := int(offset / unit % int64(k))
-				if stripe, at := StripeAt(offset, unit, k); stripe != i || at != next[i] {
+				i := (int(offset/unit) + first) % k
+				if stripe, at := StripeAt(offset, unit, k, first); stripe != i || at != next[i] {
 					t.Fatalf("%d directories, unit %d: byte %d at %d of %d, want %d of %d", k, unit, offset, at, stripe, next[i], i)
 				}
 				next[i]++
 				for j := range k {
-					if n := StripeBytes(offset+1, unit, k, j); n != next[j] {
+					if n := StripeBytes(offset+1, unit, k, first, j); n != next[j] {
 						t.Fatalf("%d directories, unit %d: %d bytes of %d in directory %d, want %d", k, unit, n, offset+1, j, next[j])
 					}
 				}

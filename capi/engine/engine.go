@@ -38,11 +38,12 @@ func decode(request json.RawMessage, into any) error {
 
 // resources are the fields that opening and building share.
 type resources struct {
-	Path         string `json:"path"`
-	Memory       int64  `json:"memory"`
-	NumThreads   int    `json:"num_threads"`
-	Scratch      string `json:"scratch"`
-	ScratchLimit int64  `json:"scratch_limit"`
+	Path         string   `json:"path"`
+	Memory       int64    `json:"memory"`
+	NumThreads   int      `json:"num_threads"`
+	Scratch      string   `json:"scratch"`
+	ScratchLimit int64    `json:"scratch_limit"`
+	Stripes      []string `json:"stripes"`
 }
 
 // Open implements control.Engine.
@@ -52,7 +53,7 @@ func (engine) Open(path string, request json.RawMessage) (control.Store, error) 
 		return nil, err
 	}
 	s, err := goagnes.Open(path, goagnes.OpenOptions{
-		Memory: r.Memory, NumThreads: r.NumThreads, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit,
+		Memory: r.Memory, NumThreads: r.NumThreads, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit, Stripes: r.Stripes,
 	})
 	if err != nil {
 		return nil, err

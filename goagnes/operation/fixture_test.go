@@ -146,7 +146,7 @@ func newFixture(t testing.TB, bytes int64, set func(*Options)) *fixture {
 	}
 	o := Options{
 		Store: f.files, Index: index, Budget: memory.NewBudget(bytes), Threads: 3,
-		Scratch: func() (*storage.Scratch, error) { return storage.OpenScratch(nil, f.scratch, 0) },
+		Scratch: func() (*storage.Scratch, error) { return storage.OpenScratch(nil, []string{f.scratch}, 0) },
 		Seeds:   AllSeeds(1000), BatchSize: 50, Fanouts: []int{10, 8}, Seed: 9, Hyperbatch: 8, Held: 1,
 		Outputs: Outputs{X: true, Y: true, NodeIDs: true, EdgeIndex: true, EdgeIDs: true, InputIDs: true},
 	}

@@ -322,7 +322,7 @@ func TestParallel(t *testing.T) {
 func TestScratchStep(t *testing.T) {
 	f := newFixture(t, 64<<20, nil)
 	defer f.close()
-	f.Scratch = func() (*storage.Scratch, error) { return storage.OpenScratch(nil, f.scratch, 3<<20) }
+	f.Scratch = func() (*storage.Scratch, error) { return storage.OpenScratch(nil, []string{f.scratch}, 3<<20) }
 	for _, size := range []int64{1, 1 << 20, 1<<20 + 1} {
 		file, err := f.samplesFile(size)
 		if err != nil || f.grown["samples"] < size || file != f.samples {

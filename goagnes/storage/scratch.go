@@ -18,11 +18,14 @@ import (
 // Scratch is a folder of temporary files under a limit. The folder is locked
 // while its owner lives; a folder whose lock is free was left by a process
 // that was killed, and the next Scratch in the same parent removes it.
+//
+// With several parents it has a folder in each, and its files are striped over
+// them.
 type Scratch struct {
 	fsys  FS
-	dir   string
-	lock  io.Closer // of the folder
-	inRAM bool      // the file system keeps files in memory
+	dirs  []string
+	locks []io.Closer // of the folders
+	inRAM bool        // a file system among them keeps files in memory
 	limit int64
 
 	mu struct {
@@ -35,43 +38,71 @@ type Scratch struct {
 	}
 }
 
+// scratchUnit is the unit of files striped over several folders.
+const scratchUnit = 256 << 10
+
 const scratchPrefix = "goagnes-scratch-"
 
 var scratchName = regexp.MustCompile(`^` + scratchPrefix + `[0-9]+-[0-9a-f]{16}$`)
 
-// OpenScratch makes a scratch folder in parent, which must exist. limit is in
-// bytes; 0 = half of the space that is free now. fsys nil is OS.
-func OpenScratch(fsys FS, parent string, limit int64) (*Scratch, error) {
+// OpenScratch makes a scratch folder in each of the parents, which must exist.
+// limit is in bytes, of all files together; 0 = half of the space that is free
+// now, where files can be as large as the fullest of several parents allows.
+// fsys nil is OS.
+func OpenScratch(fsys FS, parents []string, limit int64) (*Scratch, error) {
+	if len(parents) == 0 {
+		panic("storage: a scratch folder without a parent")
+	}
 	fsys = orOS(fsys)
-	at := &File{path: parent}
-	removeAbandoned(fsys, parent)
-	st, err := fsys.Statfs(parent)
-	if err != nil {
-		return nil, at.fail("find room for a scratch folder in", -1, err)
+	s := &Scratch{fsys: fsys, limit: limit}
+	s.mu.files = map[*File]int64{}
+	for _, parent := range parents {
+		removeAbandoned(fsys, parent)
+		st, err := fsys.Statfs(parent)
+		if err != nil {
+			return nil, (&File{path: parent}).fail("find room for a scratch folder in", -1, err)
+		}
+		s.inRAM = s.inRAM || st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC
+		if limit <= 0 {
+			free := int64(st.Bavail) * int64(st.Bsize) / 2
+			if s.limit <= 0 || free < s.limit {
+				s.limit = free
+			}
+		}
 	}
 	if limit <= 0 {
-		limit = int64(st.Bavail) * int64(st.Bsize) / 2
+		s.limit *= int64(len(parents))
 	}
+	for _, parent := range parents {
+		dir, lock, err := makeScratch(fsys, parent)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.dirs, s.locks = append(s.dirs, dir), append(s.locks, lock)
+	}
+	return s, nil
+}
+
+// makeScratch makes one folder and locks it.
+func makeScratch(fsys FS, parent string) (string, io.Closer, error) {
+	at := &File{path: parent}
 	for {
 		var random [8]byte
 		rand.Read(random[:]) // never fails
 		dir := filepath.Join(parent, fmt.Sprintf("%s%d-%s", scratchPrefix, os.Getpid(), hex.EncodeToString(random[:])))
 		if err := fsys.Mkdir(dir, 0o700); err != nil {
-			return nil, at.fail("make a scratch folder in", -1, err)
+			return "", nil, at.fail("make a scratch folder in", -1, err)
 		}
 		lock, err := fsys.LockDir(dir)
 		if err != nil {
 			fsys.Remove(dir)
-			return nil, at.fail("lock a scratch folder in", -1, err)
+			return "", nil, at.fail("lock a scratch folder in", -1, err)
 		}
 		// Another process may have taken the folder for an abandoned one
 		// between its making and its locking: then take another.
-		if lock == nil {
-			continue
+		if lock != nil {
+			return dir, lock, nil
 		}
-		s := &Scratch{fsys: fsys, inRAM: st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC, dir: dir, lock: lock, limit: limit}
-		s.mu.files = map[*File]int64{}
-		return s, nil
 	}
 }
 
@@ -94,8 +125,8 @@ func removeAbandoned(fsys FS, parent string) {
 	}
 }
 
-// Dir returns the folder.
-func (s *Scratch) Dir() string { return s.dir }
+// Dir returns the folder, the first where there are several.
+func (s *Scratch) Dir() string { return s.dirs[0] }
 
 // InMemory reports whether the folder lies on a file system that keeps files in
 // memory (tmpfs, ramfs): then they count against a memory budget.
@@ -113,7 +144,7 @@ func (s *Scratch) CountMemory(resize func(used int64) error) {
 func (s *Scratch) useLocked(n int64) error {
 	if s.mu.memory != nil {
 		if err := s.mu.memory(n); err != nil && n > s.mu.used {
-			return fmt.Errorf("%s lies in memory (tmpfs), so that scratch there counts against the memory budget; set scratch=DIR to a folder on a disk: %w", s.dir, err)
+			return fmt.Errorf("%s lies in memory (tmpfs), so that scratch there counts against the memory budget; set scratch=DIR to a folder on a disk: %w", s.Dir(), err)
 		}
 	}
 	s.mu.used = n
@@ -141,14 +172,20 @@ func (s *Scratch) Create(name string, size int64) (*File, error) {
 	if err := s.charge(size); err != nil {
 		return nil, err
 	}
-	f, err := OpenFile(s.fsys, filepath.Join(s.dir, name), Flags{Create: true, Scratch: true})
+	var f *File
+	var err error
+	if flags := (Flags{Create: true, Scratch: true}); len(s.dirs) == 1 {
+		f, err = OpenFile(s.fsys, filepath.Join(s.dirs[0], name), flags)
+	} else {
+		f, err = OpenStriped(s.fsys, s.dirs, name, scratchUnit, flags)
+	}
 	if err != nil {
 		s.credit(size)
 		return nil, err
 	}
 	if err := f.Preallocate(size); err != nil {
 		f.Close()
-		s.fsys.Remove(f.path)
+		f.remove()
 		s.credit(size)
 		return nil, err
 	}
@@ -201,7 +238,7 @@ func (s *Scratch) Remove(f *File) error {
 	if !ok {
 		return nil
 	}
-	err := errors.Join(f.Close(), f.fail("remove", -1, s.fsys.Remove(f.path)))
+	err := errors.Join(f.Close(), f.remove())
 	s.credit(size)
 	return err
 }
@@ -214,10 +251,10 @@ func (s *Scratch) charge(n int64) error {
 
 func (s *Scratch) chargeLocked(n int64) error {
 	if s.mu.closed {
-		return (&File{path: s.dir}).fail("create a file in", -1, ErrClosed)
+		return (&File{path: s.Dir()}).fail("create a file in", -1, ErrClosed)
 	}
 	if n > s.limit-s.mu.used {
-		return &ScratchError{Dir: s.dir, Need: n, Used: s.mu.used, Limit: s.limit}
+		return &ScratchError{Dir: s.Dir(), Need: n, Used: s.mu.used, Limit: s.limit}
 	}
 	return s.useLocked(s.mu.used + n)
 }
@@ -245,7 +282,9 @@ func (s *Scratch) Close() error {
 	for f := range files {
 		errs = append(errs, f.Close())
 	}
-	errs = append(errs, (&File{path: s.dir}).fail("remove", -1, s.fsys.RemoveAll(s.dir)))
-	errs = append(errs, s.lock.Close()) // last: the lock guards the folder until it is gone
+	for i, dir := range s.dirs {
+		errs = append(errs, (&File{path: dir}).fail("remove", -1, s.fsys.RemoveAll(dir)))
+		errs = append(errs, s.locks[i].Close()) // last: the lock guards the folder until it is gone
+	}
 	return errors.Join(errs...)
 }

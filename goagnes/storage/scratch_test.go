@@ -14,7 +14,7 @@ import (
 
 func TestScratch(t *testing.T) {
 	parent := t.TempDir()
-	s, err := OpenScratch(nil, parent, 10*page)
+	s, err := OpenScratch(nil, []string{parent}, 10*page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestScratch(t *testing.T) {
 }
 
 func TestScratchDefaultLimit(t *testing.T) {
-	s, err := OpenScratch(nil, t.TempDir(), 0)
+	s, err := OpenScratch(nil, []string{t.TempDir()}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestScratchChild(t *testing.T) {
 	if parent == "" {
 		t.Skip("runs only as the child of TestScratchOfKilledProcess")
 	}
-	s, err := OpenScratch(nil, parent, 0)
+	s, err := OpenScratch(nil, []string{parent}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestScratchOfKilledProcess(t *testing.T) {
 	}
 	open := func() {
 		t.Helper()
-		s, err := OpenScratch(nil, parent, page)
+		s, err := OpenScratch(nil, []string{parent}, page)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -84,7 +84,7 @@ func (s *Store) open(o StoreOptions) error {
 	for i := range s.sections {
 		c := &s.sections[i]
 		c.Section, c.store, c.number = s.manifest.Sections[i], s, i
-		if c.file, err = OpenSection(s.pool.options.FS, s.dir, s.stripes, s.manifest, &c.Section, Flags{Buffered: s.pool.buffered()}); err != nil {
+		if c.file, err = OpenSection(s.pool.options.FS, s.dir, s.stripes, s.manifest.Settings.StripeUnit, &c.Section, Flags{Buffered: s.pool.buffered()}); err != nil {
 			return err
 		}
 		_, _, root, rootBytes := c.Checksums()
@@ -126,19 +126,18 @@ func StripeDirs(fsys FS, m *layout.Manifest, given []string) ([]string, error) {
 }
 
 // OpenSection opens the file of a section of the store in dir, or its parts in
-// the directories over which the store is striped. Each must be a regular file
-// of the size that the manifest says.
-func OpenSection(fsys FS, dir string, stripes []string, m *layout.Manifest, s *layout.Section, flags Flags) (*File, error) {
+// the directories over which the store is striped, in units of unit bytes. Each
+// must be a regular file of the size that the manifest says.
+func OpenSection(fsys FS, dir string, stripes []string, unit int64, s *layout.Section, flags Flags) (*File, error) {
 	if len(stripes) == 0 {
 		return openWhole(fsys, dir, s.File, s.FileBytes(), flags)
 	}
-	unit := m.Settings.StripeUnit
 	for i, part := range stripes {
-		if err := checkWhole(fsys, part, s.File, layout.StripeBytes(s.FileBytes(), unit, len(stripes), i)); err != nil {
+		if err := checkWhole(fsys, part, s.File, layout.StripeBytes(s.FileBytes(), unit, len(stripes), layout.StripeFirst(s.File, len(stripes)), i)); err != nil {
 			return nil, err
 		}
 	}
-	return OpenStriped(fsys, stripePaths(stripes, s.File), unit, flags)
+	return OpenStriped(fsys, stripes, s.File, unit, flags)
 }
 
 // openWhole opens a file of a store, which must be a regular one of that size.

@@ -18,17 +18,23 @@ import (
 // stripes are the parts of a striped File.
 type stripes struct {
 	unit  int64
+	first int // part that holds the first unit
 	parts []*File
 }
 
-// OpenStriped opens a file whose parts lie at the given paths, in this order,
-// in units of unit bytes. With one path it is that file; the zero Flags open
-// existing parts for direct reading, and Create makes all of them or none.
-func OpenStriped(fsys FS, paths []string, unit int64, flags Flags) (*File, error) {
-	if len(paths) == 0 || unit < layout.PageSize || unit%layout.PageSize != 0 {
-		panic("storage: a striped file needs paths and a unit of whole pages")
+// OpenStriped opens a file whose parts are called name and lie in the given
+// directories, in units of unit bytes that go to them in turn; which is first
+// depends on the name (layout.StripeFirst). The zero Flags open existing parts
+// for direct reading, and Create makes all of them or none.
+func OpenStriped(fsys FS, dirs []string, name string, unit int64, flags Flags) (*File, error) {
+	if len(dirs) == 0 || unit < layout.PageSize || unit%layout.PageSize != 0 {
+		panic("storage: a striped file needs directories and a unit of whole pages")
 	}
-	f := &File{path: paths[0], striped: &stripes{unit: unit}, buffered: flags.Buffered}
+	paths := make([]string, len(dirs))
+	for i, dir := range dirs {
+		paths[i] = filepath.Join(dir, name)
+	}
+	f := &File{path: paths[0], striped: &stripes{unit: unit, first: layout.StripeFirst(name, len(dirs))}, buffered: flags.Buffered}
 	if flags.Scratch {
 		f.role = roleScratch
 	}
@@ -53,7 +59,7 @@ func OpenStriped(fsys FS, paths []string, unit int64, flags Flags) (*File, error
 // from offset on: at is the piece's place in them.
 func (s *stripes) each(offset, n int64, do func(part *File, offset, at, n int64) error) error {
 	for at := int64(0); at < n; {
-		i, off := layout.StripeAt(offset+at, s.unit, len(s.parts))
+		i, off := layout.StripeAt(offset+at, s.unit, len(s.parts), s.first)
 		piece := min(s.unit-(offset+at)%s.unit, n-at)
 		if err := do(s.parts[i], off, at, piece); err != nil {
 			return err
@@ -78,7 +84,7 @@ func (s *stripes) transfer(b []byte, offset int64, write bool) (int, error) {
 func (s *stripes) all(n int64, do func(part *File, n int64) error) error {
 	var errs []error
 	for i, part := range s.parts {
-		errs = append(errs, do(part, layout.StripeBytes(n, s.unit, len(s.parts), i)))
+		errs = append(errs, do(part, layout.StripeBytes(n, s.unit, len(s.parts), s.first, i)))
 	}
 	return errors.Join(errs...)
 }
@@ -133,15 +139,6 @@ func (r *Request) atEnd(n int64) error {
 		return top.Check.truncated(top.Offset + at)
 	}
 	return r.File.fail("read", r.Offset+n, io.ErrUnexpectedEOF)
-}
-
-// stripePaths returns the paths of a file's parts.
-func stripePaths(dirs []string, name string) []string {
-	paths := make([]string, len(dirs))
-	for i, dir := range dirs {
-		paths[i] = filepath.Join(dir, name)
-	}
-	return paths
 }
 
 // CheckStripes checks that each directory is the stripe directory of the store

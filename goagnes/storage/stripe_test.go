@@ -34,7 +34,7 @@ func TestStriped(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(c.k), uint64(c.unitPages)))
 		unit := int64(c.unitPages) * page
 		dirs := stripeDirs(t, c.k)
-		f, err := OpenStriped(nil, stripePaths(dirs, "x"), unit, Flags{Create: true})
+		f, err := OpenStriped(nil, dirs, "x", unit, Flags{Create: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,12 +93,12 @@ func TestStriped(t *testing.T) {
 			if parts[i], err = os.ReadFile(filepath.Join(dirs[i], "x")); err != nil {
 				t.Fatal(err)
 			}
-			if n := layout.StripeBytes(pages*page, unit, c.k, i); int64(len(parts[i])) != n {
+			if n := layout.StripeBytes(pages*page, unit, c.k, layout.StripeFirst("x", c.k), i); int64(len(parts[i])) != n {
 				t.Errorf("%v: part %d has %d bytes, want %d", c, i, len(parts[i]), n)
 			}
 		}
 		for p := range int64(pages) {
-			i, at := layout.StripeAt(p*page, unit, c.k)
+			i, at := layout.StripeAt(p*page, unit, c.k, layout.StripeFirst("x", c.k))
 			if !bytes.Equal(parts[i][at:at+page], want[p*page:(p+1)*page]) {
 				t.Fatalf("%v: page %d is not at %d of part %d", c, p, at, i)
 			}
@@ -120,7 +120,7 @@ func TestStriped(t *testing.T) {
 // TestStripedInFlight has a request of many units occupy the whole queue.
 func TestStripedInFlight(t *testing.T) {
 	dirs := stripeDirs(t, 2)
-	f, err := OpenStriped(nil, stripePaths(dirs, "x"), layout.PageSize, Flags{Create: true})
+	f, err := OpenStriped(nil, dirs, "x", layout.PageSize, Flags{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,22 +146,25 @@ func TestStripedInFlight(t *testing.T) {
 
 func TestStripedFaults(t *testing.T) {
 	dirs := stripeDirs(t, 3)
-	paths := stripePaths(dirs, "x")
+	var paths []string
+	for i := range 3 { // in the order of units
+		paths = append(paths, filepath.Join(dirs[(i+layout.StripeFirst("x", 3))%3], "x"))
+	}
 	if err := os.WriteFile(paths[2], nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	var failed *Error
-	if _, err := OpenStriped(nil, paths, layout.PageSize, Flags{Create: true}); !errors.As(err, &failed) || failed.Path != paths[2] {
+	if _, err := OpenStriped(nil, dirs, "x", layout.PageSize, Flags{Create: true}); !errors.As(err, &failed) || failed.Path != paths[2] {
 		t.Errorf("a part that is there already: %v", err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(filepath.Dir(dirs[0])), "*", "*", "x")); len(left) != 1 {
 		t.Errorf("left behind: %v", left)
 	}
-	if _, err := OpenStriped(nil, paths, layout.PageSize, Flags{}); !errors.As(err, &failed) || failed.Path != paths[0] {
+	if _, err := OpenStriped(nil, dirs, "x", layout.PageSize, Flags{}); !errors.As(err, &failed) || failed.Path != filepath.Join(dirs[0], "x") {
 		t.Errorf("a part that is missing: %v", err)
 	}
 	os.Remove(paths[2])
-	f, err := OpenStriped(nil, paths, layout.PageSize, Flags{Create: true})
+	f, err := OpenStriped(nil, dirs, "x", layout.PageSize, Flags{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}

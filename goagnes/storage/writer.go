@@ -51,7 +51,7 @@ func NewWriter(pool *Pool, path string, bufBytes int, sums io.Writer) (*Writer, 
 // NewStripedWriter is NewWriter for a file with parts of that name in each of
 // the directories, in units of unit bytes.
 func NewStripedWriter(pool *Pool, dirs []string, name string, unit int64, bufBytes int, sums io.Writer) (*Writer, error) {
-	f, err := OpenStriped(pool.options.FS, stripePaths(dirs, name), unit, Flags{Create: true, Buffered: pool.buffered()})
+	f, err := OpenStriped(pool.options.FS, dirs, name, unit, Flags{Create: true, Buffered: pool.buffered()})
 	if err != nil {
 		return nil, err
 	}

@@ -74,7 +74,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -140,6 +139,9 @@ type Options struct {
 	Scratch string
 	// ScratchLimit bounds scratch files, in bytes; 0 = half the free space.
 	ScratchLimit int64
+	// Stripes are directories, each on an SSD of its own, over which the sections of
+	// the store are spread; none = all of it lies at the path.
+	Stripes []string
 	// Overwrite replaces a store at the path.
 	Overwrite bool
 	// SourceRecord is kept in the store for people: what was read, how. It does not
@@ -225,6 +227,7 @@ type builder struct {
 	pool    *storage.Pool
 	scratch *storage.Scratch
 	stage   *staging
+	stripes *stripeStage
 	report  Report
 
 	writeBuffer int
@@ -273,12 +276,24 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 			err = derr
 		}
 	}()
+	if b.stripes, err = stageStripes(o.FS, o.Stripes, b.stage.final, b.note); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if derr := b.stripes.discard(); err == nil {
+			err = derr
+		}
+	}()
+	scratch := []string{o.Scratch}
 	if o.Scratch == "" {
-		o.Scratch = b.stage.parent
+		scratch = []string{b.stage.parent}
+		if len(o.Stripes) > 0 {
+			scratch = b.stripes.parents
+		}
 	}
 	b.pool = storage.NewPool(storage.PoolOptions{FS: o.FS})
 	defer b.pool.Close()
-	if b.scratch, err = storage.OpenScratch(o.FS, o.Scratch, o.ScratchLimit); err != nil {
+	if b.scratch, err = storage.OpenScratch(o.FS, scratch, o.ScratchLimit); err != nil {
 		return nil, err
 	}
 	if b.scratch.InMemory() {
@@ -314,13 +329,21 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	size, err := directoryBytes(b.o.FS, b.stage.dir)
-	if err != nil {
-		return nil, err
+	size := int64(0)
+	for _, dir := range append([]string{b.stage.dir}, b.stripes.dirs...) {
+		n, err := directoryBytes(b.o.FS, dir)
+		if err != nil {
+			return nil, err
+		}
+		size += n
 	}
 	if err := b.stage.commit(o.Overwrite); err != nil {
+		if b.stage.done { // the store is in place, and names them
+			b.stripes.commit()
+		}
 		return nil, err
 	}
+	b.stripes.commit()
 	timed()
 	r := &b.report
 	c := b.pool.Counters()
@@ -396,6 +419,9 @@ func (o *Options) complete() error {
 	}
 	return nil
 }
+
+// stripeUnit returns the bytes that lie together in a stripe directory.
+func (b *builder) stripeUnit() int64 { return max(b.o.BlockSize, stripeUnit) }
 
 // workMemory is what the phases need beside tables of nodes: four sections being
 // written, blocks being encoded, and a small share of edges.
@@ -556,6 +582,9 @@ func (b *builder) write() (*layout.Manifest, error) {
 	}
 	timed()
 	m := &layout.Manifest{NumNodes: b.numNodes, NumEdges: numEdges, NumClasses: b.classes, Settings: settings, Source: b.o.SourceRecord}
+	if k := len(b.stripes.dirs); k > 0 {
+		m.Settings.Stripes, m.Settings.StripeUnit, m.Stripes = k, b.stripeUnit(), b.stripes.dirs
+	}
 	if n := b.edits.idRange(b.numNodes); n > numEdges {
 		m.EdgeIDs = n
 	}
@@ -585,7 +614,8 @@ func (b *builder) writeIDTables(r *order) error {
 
 // readBack reads a finished section's file into buf, whole pages.
 func (b *builder) readBack(name string, buf []byte) error {
-	f, err := storage.OpenFile(b.o.FS, filepath.Join(b.stage.dir, name), storage.Flags{})
+	i := slices.IndexFunc(b.sections, func(s layout.Section) bool { return s.Name == name })
+	f, err := storage.OpenSection(b.o.FS, b.stage.dir, b.stripes.dirs, b.stripeUnit(), &b.sections[i], storage.Flags{})
 	if err != nil {
 		return err
 	}

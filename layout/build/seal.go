@@ -43,7 +43,12 @@ func (b *builder) create(sec layout.Section) (*section, error) {
 		return nil, ioError(err, "making a scratch file")
 	}
 	s.buffered = bufio.NewWriterSize(io.NewOffsetWriter(s.sums, 0), 4*layout.PageSize)
-	if s.w, err = storage.NewWriter(b.pool, filepath.Join(b.stage.dir, sec.File), b.writeBuffer, s.buffered); err != nil {
+	if dirs := b.stripes.dirs; len(dirs) > 0 {
+		s.w, err = storage.NewStripedWriter(b.pool, dirs, sec.File, b.stripeUnit(), b.writeBuffer, s.buffered)
+	} else {
+		s.w, err = storage.NewWriter(b.pool, filepath.Join(b.stage.dir, sec.File), b.writeBuffer, s.buffered)
+	}
+	if err != nil {
 		s.abort()
 		return nil, err
 	}
@@ -135,7 +140,10 @@ func (b *builder) seal(m *layout.Manifest) error {
 		return storage.NewWriter(b.pool, filepath.Join(b.stage.dir, name), b.writeBuffer, nil)
 	})
 	b.report.BytesWritten += n
-	return err
+	if err != nil {
+		return err
+	}
+	return b.stripes.finish(m.ID)
 }
 
 // sumsReader reads plain page checksums from the front.

@@ -138,6 +138,9 @@ func (s *staging) commit(overwrite bool) error {
 		return ioError(err, "syncing %s", s.parent)
 	}
 	if old != "" {
+		if err := removeStripes(s.fsys, old); err != nil {
+			return err
+		}
 		if err := s.fsys.RemoveAll(old); err != nil {
 			return ioError(err, "the store is in place, but the one it replaces could not be removed")
 		}

@@ -27,6 +27,9 @@ type VerifyOptions struct {
 	Memory int64
 	// FS is the file system on which the store lies; nil = the operating system's.
 	FS storage.FS
+	// Stripes are the directories over which the store is striped, where they lie
+	// elsewhere than its manifest says.
+	Stripes []string
 	// Progress is told of a stage's progress, in bytes.
 	Progress func(stage string, done, total int64)
 }
@@ -70,6 +73,8 @@ type verifier struct {
 	m      *layout.Manifest
 	mem    ledger
 	report VerifyReport
+
+	stripes []string // directories over which the store is striped
 
 	pool     *storage.Pool
 	sums     *storage.File
@@ -176,6 +181,11 @@ func (v *verifier) manifest() (bool, error) {
 	}
 	v.m = m
 	v.report.Pages += layout.Pages(int64(len(b)))
+	if v.stripes, err = storage.StripeDirs(v.o.FS, m, v.o.Stripes); err != nil {
+		return false, v.foundError(layout.StripeFile, err)
+	}
+	v.report.Pages += int64(len(v.stripes)) // their STRIPE files
+	v.report.Bytes += int64(len(v.stripes)) * layout.PageSize
 	return true, nil
 }
 
@@ -240,7 +250,13 @@ func (v *verifier) tiling() {
 
 // sectionPages checks one section: root table, page table, pages.
 func (v *verifier) sectionPages(s *layout.Section, chunks []byte) error {
-	f, err := storage.OpenFile(v.o.FS, filepath.Join(v.dir, s.File), storage.Flags{})
+	var f *storage.File
+	var err error
+	if len(v.stripes) > 0 {
+		f, err = storage.OpenSection(v.o.FS, v.dir, v.stripes, v.m.Settings.StripeUnit, s, storage.Flags{})
+	} else {
+		f, err = storage.OpenFile(v.o.FS, filepath.Join(v.dir, s.File), storage.Flags{})
+	}
 	if err != nil {
 		v.damaged[s.Name] = true
 		if errors.Is(err, fs.ErrNotExist) {

@@ -12,7 +12,7 @@ from goagnes._arrays import ArrayLike, describe, dtype_name, path_text
 from goagnes._errors import UnsupportedError, UsageError
 from goagnes._progress import ProgressArgument
 from goagnes._sizes import parse_size
-from goagnes._store import Store, memory_request
+from goagnes._store import Store, memory_request, stripes_request
 from goagnes._store import open as open_store
 
 PathLike = str | os.PathLike[str]
@@ -72,6 +72,7 @@ def build(
     ``duplicates``   "keep", or "drop": of the edges with one source and one target, the first
                      is kept. PyG's to_undirected is undirected with duplicates="drop"
     ``memory``       budget of the build and of the store opened after it
+    ``stripes``      directories, each on an SSD of its own, over which the store is spread
     ``overwrite``    replace a store that is there
     ``progress``     None: a bar on a terminal; True, False, or a function of (stage, done, total)
 
@@ -85,19 +86,19 @@ def build(
     ``num_edges`` counts the edges that are there. The store's ``build_report`` says how
     many were dropped and added.
 
-    Other values than the defaults of ``edge_attr``, ``node_attrs``, ``edge_attrs``,
-    ``stripes`` are not supported yet.
+    Other values than the defaults of ``edge_attr``, ``node_attrs`` and ``edge_attrs``
+    are not supported yet.
 
     Raises InputError naming array and index for data that is refused, BudgetError for a
     memory that is too small, UnsupportedError for what is not served.
     """
     keep: list[object] = []
     _refuse(edge_attr=(edge_attr, None), node_attrs=(node_attrs, None), edge_attrs=(edge_attrs, None))
-    _refuse(stripes=(stripes, None))
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(_edits(undirected, self_loops, duplicates))
     request.update(_drawn(split, split_seed))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request.update(stripes_request(stripes))
     request["edge_index"] = _edges(edge_index, keep)
     for name, value in (("x", x), ("y", y)):
         if value is not None:
@@ -155,11 +156,11 @@ def import_dataset(
     The other arguments are those of :func:`build`. Raises InputError with file and line for data
     that is refused, UnsupportedError for a format that is not read.
     """
-    _refuse(stripes=(stripes, None))
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(_edits(undirected, self_loops, duplicates))
     request.update(_drawn(split, split_seed))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request.update(stripes_request(stripes))
     request["source"] = path_text("source", source)
     request["format"] = word("format", format)
     request["split_index"] = count("split_index", split_index)
@@ -184,6 +185,7 @@ def generate(
     order: str = "auto",
     block_size: int | str = "1MiB",
     scratch: PathLike | None = None,
+    stripes: Sequence[PathLike] | None = None,
     overwrite: bool = False,
     progress: ProgressArgument = None,
     num_threads: int | None = None,
@@ -217,6 +219,7 @@ def generate(
         "overwrite": flag("overwrite", overwrite),
     }
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request.update(stripes_request(stripes))
     request[name] = path_text(name, target)
     _tasks.run("generate", request, progress=progress)
     if raw is not None:

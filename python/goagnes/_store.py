@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn
 
@@ -39,6 +39,18 @@ def memory_request(
     if scratch_limit is not None:
         request["scratch_limit"] = parse_size("scratch_limit", scratch_limit)
     return request
+
+
+def stripes_request(stripes: Sequence[str | os.PathLike[str]] | None) -> dict[str, Any]:
+    """The setting that names stripe directories."""
+    if stripes is None:
+        return {}
+    if isinstance(stripes, str | bytes | os.PathLike) or not isinstance(stripes, Sequence):
+        raise UsageError(f"stripes={stripes!r}; it must be a list of directories")
+    for i, directory in enumerate(stripes):
+        if not isinstance(directory, str | os.PathLike):
+            raise UsageError(f"stripes[{i}]={directory!r}; it must be a directory")
+    return {"stripes": [path_text(f"stripes[{i}]", directory) for i, directory in enumerate(stripes)]}
 
 
 class Store:
@@ -214,7 +226,7 @@ class Store:
         Returns the report, whose ``findings`` is empty for a sound store; damage is
         reported there, not raised.
         """
-        return verify(self._path, progress=progress)
+        return verify(self._path, stripes=self._info.get("stripes"), progress=progress)
 
     def close(self) -> None:
         """Closes the store and its loaders. Closing twice does nothing."""
@@ -268,6 +280,7 @@ def open(
     *,
     scratch: str | os.PathLike[str] | None = None,
     scratch_limit: int | str | None = None,
+    stripes: Sequence[str | os.PathLike[str]] | None = None,
 ) -> Store:
     """Opens the store at ``path``.
 
@@ -275,19 +288,27 @@ def open(
     bytes, or text such as "2GiB". ``num_threads`` is the number of worker threads;
     None: one per CPU. ``scratch`` is the directory for files that spill what does not
     fit (default: beside the store), ``scratch_limit`` their most bytes (default: half
-    the free space).
+    the free space). ``stripes`` are the stripe directories of a striped store where
+    they lie elsewhere than it was built.
 
     Raises StoreError for a missing or damaged store, BudgetError for a memory that is
     too small, with the number needed.
     """
     text = path_text("path", path)
     request = {"path": text, **memory_request(memory, num_threads, scratch, scratch_limit)}
+    request.update(stripes_request(stripes))
     opened = _tasks.run("open", request)
     return Store(text, opened["store"], opened["info"])
 
 
-def verify(path: str | os.PathLike[str], *, progress: ProgressArgument = None) -> dict[str, Any]:
-    """Checks the store at ``path`` without opening it; see :meth:`Store.verify`."""
-    report = dict(_tasks.run("verify", {"path": path_text("path", path)}, progress=progress))
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    stripes: Sequence[str | os.PathLike[str]] | None = None,
+    progress: ProgressArgument = None,
+) -> dict[str, Any]:
+    """Checks the store at ``path`` without opening it; see :meth:`Store.verify` and, for ``stripes``, :func:`open`."""
+    request = {"path": path_text("path", path), **stripes_request(stripes)}
+    report = dict(_tasks.run("verify", request, progress=progress))
     report["findings"] = report.get("findings") or []
     return report

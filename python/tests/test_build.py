@@ -80,7 +80,7 @@ def test_edits_of_the_edge_list(tmp_path):
         num_edges = store.num_edges
         del loader
     np.testing.assert_array_equal(batch.n_id[batch.edge_index], everything[:, batch.e_id])
-    _unique, first = np.unique(everything, axis=1, return_index=True)
+    _, first = np.unique(everything, axis=1, return_index=True)
     assert sorted(batch.e_id) == sorted(first)
     assert num_edges == len(first) == report["num_edges"]
     assert report["edges_listed"] == 8
@@ -201,7 +201,6 @@ def test_refused_input(tmp_path, arguments, match):
         ({"edge_attr": X}, "edge_attr"),
         ({"node_attrs": {"time": Y}}, "node_attrs"),
         ({"edge_attrs": {"w": EDGES[0]}}, "edge_attrs"),
-        ({"stripes": ["a", "b"]}, "stripes"),
         ({"split": "random"}, "split='random'"),
         ({"compression": "zstd:10"}, "zstd:10"),
     ],
@@ -379,3 +378,31 @@ def test_import_dataset(tmp_path):
         ga.import_dataset(tmp_path / "t", text)
     with pytest.raises((ga.UnsupportedError, ga.InputError), match="nonesuch"):
         ga.import_dataset(tmp_path / "t", text, format="nonesuch")
+
+
+def test_stripes(tmp_path):
+    """A store over several directories has the same content, and says where it lies."""
+    ssds = [tmp_path / "a", tmp_path / "b"]
+    for ssd in ssds:
+        ssd.mkdir()
+    with ga.build(tmp_path / "s", EDGES, X, Y, stripes=ssds) as store:
+        for name, value in content(store).items():
+            np.testing.assert_array_equal(value, {"edges": EDGES, "x": X, "y": Y}[name])
+        stripes = store.info()["stripes"]
+        assert [os.path.dirname(stripe) for stripe in stripes] == [str(ssd) for ssd in ssds]
+        assert store.verify()["findings"] == []
+    moved = f"{stripes[1]}-moved"
+    os.rename(stripes[1], moved)
+    with pytest.raises(ga.StoreError, match=stripes[1]):
+        ga.open(tmp_path / "s")
+    assert ga.verify(tmp_path / "s")["findings"]
+    assert ga.verify(tmp_path / "s", stripes=[stripes[0], moved])["findings"] == []
+    with ga.open(tmp_path / "s", stripes=[stripes[0], moved]) as store:
+        np.testing.assert_array_equal(content(store)["edges"], EDGES)
+
+
+@pytest.mark.parametrize("stripes", ["one", 3, [3], [""]])
+def test_stripes_refused(tmp_path, stripes):
+    with pytest.raises(ga.UsageError, match="stripes"):
+        ga.build(tmp_path / "s", EDGES, stripes=stripes)
+    assert not (tmp_path / "s").exists()

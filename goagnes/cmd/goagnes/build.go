@@ -91,7 +91,7 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 	set.StringVar(&o.Duplicates, "duplicates", "keep", "`name`: keep, or drop (the first of each source and target is kept)")
 	set.StringVar(&o.FeatureDType, "feature-dtype", "", "`name`: float32 or float16, default as given")
 	set.StringVar(&o.Compression, "compression", "", "`name` of the compression of graph blocks: none, zstd or zstd:LEVEL (1 to 9), default none")
-	storeFlags(set, &o.Order, &o.BlockSize, &o.Overwrite)
+	storeFlags(set, &o.Order, &o.BlockSize, &o.Stripes, &o.Overwrite)
 	set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
 	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default 2")
 	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
@@ -100,9 +100,10 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 }
 
 // storeFlags declares what shapes a store.
-func storeFlags(set *flag.FlagSet, order *string, blockSize *int64, overwrite *bool) {
+func storeFlags(set *flag.FlagSet, order *string, blockSize *int64, stripes *[]string, overwrite *bool) {
 	set.StringVar(order, "order", "auto", "`name` of the node order: auto, original, degree, bfs or visit")
 	set.Var(sizeValue{blockSize}, "block-size", "`size` of a block, default 1MiB")
+	set.Var(foldersValue{stripes}, "stripes", "`folders` over which the store is spread, each on an SSD of its own, separated by commas")
 	set.BoolVar(overwrite, "overwrite", false, "replace a store that is there")
 }
 

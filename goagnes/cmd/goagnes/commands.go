@@ -29,5 +29,11 @@ func openFlags(set *flag.FlagSet) *goagnes.OpenOptions {
 	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default one per processor")
 	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 	set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
+	stripesFlag(set, &o.Stripes)
 	return o
+}
+
+// stripesFlag declares where the stripe directories of an existing store lie.
+func stripesFlag(set *flag.FlagSet, to *[]string) {
+	set.Var(foldersValue{to}, "stripes", "`folders` where the store's stripe directories lie, separated by commas, default where they were made")
 }

@@ -63,6 +63,27 @@ func (v intsValue) String() string {
 	return strings.Trim(strings.Join(strings.Fields(fmt.Sprint(*v.list)), ","), "[]")
 }
 
+// foldersValue is a flag holding folders separated by commas.
+type foldersValue struct{ list *[]string }
+
+func (v foldersValue) Set(text string) error {
+	list := strings.Split(text, ",")
+	for _, folder := range list {
+		if folder == "" {
+			return fmt.Errorf("%q names an empty folder: write for example /ssd1,/ssd2", text)
+		}
+	}
+	*v.list = list
+	return nil
+}
+
+func (v foldersValue) String() string {
+	if v.list == nil {
+		return ""
+	}
+	return strings.Join(*v.list, ",")
+}
+
 // namesValue is a repeatable flag NAME=FILE.
 type namesValue struct{ files map[string]string }
 

@@ -17,8 +17,10 @@ var infoCommand = command{
 	positions: []string{"STORE"},
 	summary:   "print what a store holds: counts, splits, sizes, node order, build id",
 	prepare: func(set *flag.FlagSet) func(context.Context, invocation) (*result, error) {
+		o := &goagnes.OpenOptions{}
+		stripesFlag(set, &o.Stripes)
 		return func(_ context.Context, call invocation) (*result, error) {
-			store, err := goagnes.Open(call.args[0], goagnes.OpenOptions{})
+			store, err := goagnes.Open(call.args[0], *o)
 			if err != nil {
 				return nil, err
 			}
@@ -45,6 +47,9 @@ func printInfo(w io.Writer, info goagnes.Info) {
 	}
 	if len(info.Splits) > 0 {
 		rows = append(rows, [2]string{"splits", counts(info.Splits)})
+	}
+	if len(info.Stripes) > 0 {
+		rows = append(rows, [2]string{"stripes", strings.Join(info.Stripes, ", ")})
 	}
 	rows = append(rows,
 		[2]string{"order", info.Order},

@@ -260,7 +260,7 @@ func TestContinued(t *testing.T) {
 // Scratch on a file system that lies in memory is counted, and refused where
 // there is no room.
 func TestScratchInMemory(t *testing.T) {
-	s, err := storage.OpenScratch(inject.New(nil, inject.Options{Magic: unix.TMPFS_MAGIC}), t.TempDir(), 1<<30)
+	s, err := storage.OpenScratch(inject.New(nil, inject.Options{Magic: unix.TMPFS_MAGIC}), []string{t.TempDir()}, 1<<30)
 	if err != nil || !s.InMemory() {
 		t.Fatal(err)
 	}
@@ -291,7 +291,7 @@ func TestScratchInMemory(t *testing.T) {
 	if err := s.Close(); err != nil || used != 0 {
 		t.Fatal(err, used)
 	}
-	if s, err = storage.OpenScratch(nil, t.TempDir(), 1<<20); err != nil {
+	if s, err = storage.OpenScratch(nil, []string{t.TempDir()}, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
