@@ -336,7 +336,11 @@ def test_import_formats(tmp_path):
     order = np.argsort(EDGES[0], kind="stable")
     by_row = EDGES[:, order]
     np.savez_compressed(
-        matrix, format=b"csr", shape=np.array([n, n]), data=np.ones(len(lines)), indices=by_row[1].astype(np.int32),
+        matrix,
+        format=b"csr",
+        shape=np.array([n, n]),
+        data=np.ones(len(lines)),
+        indices=by_row[1].astype(np.int32),
         indptr=np.searchsorted(by_row[0], np.arange(n + 1)).astype(np.int32),
     )
     for path, format, edges, notes in (mtx, "mtx", EDGES, 1), (table, "csv", EDGES, 1), (matrix, "scipy", by_row, 1):
@@ -355,7 +359,15 @@ def test_import_split_index(tmp_path):
     masks = np.zeros((2, 5), bool)
     masks[0, :2] = masks[1, 3:] = True
     path = tmp_path / "g.npz"
-    np.savez(path, edges=EDGES.T, node_features=X, node_labels=np.maximum(Y, 0), train_masks=masks, val_masks=masks, test_masks=masks)
+    np.savez(
+        path,
+        edges=EDGES.T,
+        node_features=X,
+        node_labels=np.maximum(Y, 0),
+        train_masks=masks,
+        val_masks=masks,
+        test_masks=masks,
+    )
     for index, want in (0, [0, 1]), (1, [3, 4]):
         with ga.import_dataset(tmp_path / "s", path, split_index=index, overwrite=True) as store:
             assert sorted(store.splits["train"]) == want
