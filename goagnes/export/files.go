@@ -21,7 +21,6 @@ type handle interface {
 	Sync() error
 	Truncate(size int64) error
 	Close() error
-	Stat() (fs.FileInfo, error)
 }
 
 // files is the file system that a Writer writes through.
@@ -48,14 +47,6 @@ func (osFiles) Remove(path string) error                  { return os.Remove(pat
 func (osFiles) RemoveAll(path string) error               { return os.RemoveAll(path) }
 func (osFiles) Mkdir(path string, perm fs.FileMode) error { return os.Mkdir(path, perm) }
 func (osFiles) SyncDir(path string) error                 { return storage.OS.SyncDir(path) }
-
-func sizeOf(f handle) (int64, error) {
-	st, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return st.Size(), nil
-}
 
 // readWhole returns the bytes of a file of at most that many; nil and no error
 // where it is not there.
