@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from goagnes import _tasks
-from goagnes._arguments import count, flag, integer, only, word
+from goagnes import _graphs, _tasks
+from goagnes._arguments import flag, integer, only, word
 from goagnes._arrays import ArrayLike, describe, dtype_name, path_text
 from goagnes._errors import UnsupportedError, UsageError
 from goagnes._progress import ProgressArgument
@@ -77,7 +77,11 @@ def build(
     ``progress``     None: a bar on a terminal; True, False, or a function of (stage, done, total)
 
     Arrays are numpy arrays, memory maps, torch CPU tensors, or paths of files; none is
-    copied as a whole. The store is written beside ``path`` and renamed into place: a
+    copied as a whole. ``edge_index`` may also be a graph of another library, copied once:
+    a torch_geometric Data (its x, y and masks are taken where not given), a networkx graph
+    (node i is the i-th of G.nodes; the edges of an undirected one, then their reverses), a
+    square scipy sparse matrix or sparse COO tensor (entry (i, j) is the edge i to j). The
+    store is written beside ``path`` and renamed into place: a
     build that fails or is interrupted (Ctrl-C) leaves nothing that can be opened.
 
     Edges are reversed, dropped and added in the order: ``undirected``, ``self_loops="drop"``,
@@ -92,23 +96,44 @@ def build(
     Raises InputError naming array and index for data that is refused, BudgetError for a
     memory that is too small, UnsupportedError for what is not served.
     """
-    keep: list[object] = []
     _refuse(edge_attr=(edge_attr, None), node_attrs=(node_attrs, None), edge_attrs=(edge_attrs, None))
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(_edits(undirected, self_loops, duplicates))
     request.update(_drawn(split, split_seed))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request.update(stripes_request(stripes))
-    request["edge_index"] = _edges(edge_index, keep)
-    for name, value in (("x", x), ("y", y)):
-        if value is not None:
-            request[name] = _described(name, value, keep)
-    if splits:
-        request["splits"] = _named("splits", splits, keep)
-    report = _tasks.run("build", request, progress=progress, keep=keep)
+    graph = _graphs.unpack(edge_index) or _graphs.Graph(edge_index)
+    report = _build(request, graph, x, y, num_nodes, splits, progress)
     store = open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
     store.build_report = report
     return store
+
+
+def _build(
+    request: dict[str, Any],
+    graph: _graphs.Graph,
+    x: ArrayLike | None,
+    y: ArrayLike | None,
+    num_nodes: int | None,
+    splits: Mapping[str, ArrayLike] | None,
+    progress: ProgressArgument,
+) -> dict[str, Any]:
+    """Builds from a graph; x, y, num_nodes and splits that are given take the place of its own."""
+    keep: list[object] = []
+    request["edge_index"] = _edges(graph.edge_index, keep)
+    for name, value in (("x", graph.x if x is None else x), ("y", graph.y if y is None else y)):
+        if value is not None:
+            request[name] = _described(name, value, keep)
+    if splits is not None and not isinstance(splits, Mapping):
+        raise UsageError(f"splits is a {type(splits).__name__}; it must map names to arrays")
+    splits = {**graph.splits, **(splits or {})}
+    if splits:
+        request["splits"] = _named("splits", splits, keep)
+    if num_nodes is None and graph.num_nodes is not None:
+        request["num_nodes"] = graph.num_nodes
+    report: dict[str, Any] = _tasks.run("build", request, progress=progress, keep=keep)
+    report["notes"] = graph.notes + list(report.get("notes") or [])
+    return report
 
 
 def import_dataset(
@@ -152,6 +177,11 @@ def import_dataset(
     ``heterophilous``  Minesweeper and its kin as published; ``split_index`` (0 to 9, default
                        0) chooses the split
     ``planetoid``      Cora, Citeseer, Pubmed: ind.NAME.*
+    ``ogb``            a folder of OGB's node property prediction: raw/*.csv.gz, split/
+    ``ogb-binary``     the same with raw/data.npz: papers100M
+    ``igb``            a folder of IGB: processed/paper, processed/paper__cites__paper
+    ``pyg``            a processed .pt file of PyG, or a folder with one; never by "auto": it is
+                       a pickle, torch loads it, and that runs the code in it
 
     The other arguments are those of :func:`build`. Raises InputError with file and line for data
     that is refused, UnsupportedError for a format that is not read.
@@ -161,10 +191,14 @@ def import_dataset(
     request.update(_drawn(split, split_seed))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit))
     request.update(stripes_request(stripes))
-    request["source"] = path_text("source", source)
-    request["format"] = word("format", format)
-    request["split_index"] = count("split_index", split_index)
-    report = _tasks.run("import", request, progress=progress)
+    if format == "pyg":
+        graph = _graphs.load_pyg(path_text("source", source))
+        report = _build(request, graph, None, None, num_nodes, None, progress)
+    else:
+        request["source"] = path_text("source", source)
+        request["format"] = word("format", format)
+        request["split_index"] = integer("split_index", split_index)
+        report = _tasks.run("import", request, progress=progress)
     store = open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
     store.build_report = report
     return store

@@ -202,3 +202,62 @@ def test_a_dataloader_worker_is_told(store):
         )
     plain = torch.utils.data.DataLoader(Wrapped(), batch_size=None, num_workers=0)
     assert sum(1 for _ in plain) == 300
+
+
+def pyg_graph():
+    import torch
+    from torch_geometric.data import Data
+
+    return Data(
+        x=torch.arange(8, dtype=torch.float32).reshape(4, 2),
+        edge_index=torch.tensor([[0, 1, 2], [1, 2, 0]]),
+        y=torch.tensor([0, 1, 1, 0]),
+        train_mask=torch.tensor([True, False, True, False]),
+        val_mask=torch.tensor([False, True, False, False]),
+        pos=torch.zeros(4, 3),
+    )
+
+
+def check_pyg(store):
+    with store:
+        assert (store.num_nodes, store.num_edges, store.num_features, store.num_classes) == (4, 3, 2, 2)
+        assert sorted(store.splits) == ["train", "val"]
+        (batch,) = list(ga.NeighborLoader(store, [-1], input_nodes="train", batch_size=4, output="numpy"))
+        assert batch.n_id.tolist()[:2] == [0, 2]
+        assert batch.x[0].tolist() == [0, 1]
+        assert any("pos is not read" in note for note in store.build_report["notes"])
+
+
+@needs_pyg
+def test_build_takes_data(tmp_path):
+    check_pyg(ga.build(tmp_path / "s", pyg_graph()))
+
+
+@needs_pyg
+def test_import_processed(tmp_path):
+    import torch
+    from torch_geometric.data import InMemoryDataset
+
+    data = pyg_graph()
+    (tmp_path / "cora" / "processed").mkdir(parents=True)
+    InMemoryDataset.save([data], str(tmp_path / "cora" / "processed" / "data.pt"))
+    check_pyg(ga.import_dataset(tmp_path / "a", tmp_path / "cora", format="pyg"))
+    torch.save(data, tmp_path / "plain.pt")
+    check_pyg(ga.import_dataset(tmp_path / "b", tmp_path / "plain.pt", format="pyg"))
+    InMemoryDataset.save([data, data], str(tmp_path / "two.pt"))
+    with pytest.raises(ga.UnsupportedError, match="several graphs"):
+        ga.import_dataset(tmp_path / "c", tmp_path / "two.pt", format="pyg")
+    (tmp_path / "bad.pt").write_bytes(b"nothing")
+    with pytest.raises(ga.InputError, match=r"bad\.pt"):
+        ga.import_dataset(tmp_path / "c", tmp_path / "bad.pt", format="pyg")
+    assert not (tmp_path / "c").exists()
+
+
+def test_build_takes_sparse_tensors(tmp_path):
+    import torch
+
+    matrix = torch.sparse_coo_tensor([[0, 1, 2], [1, 2, 0]], [1.0, 1.0, 1.0], (4, 4))
+    with ga.build(tmp_path / "s", matrix) as store:
+        assert (store.num_nodes, store.num_edges) == (4, 3)
+    with pytest.raises(ga.UnsupportedError, match="to_sparse_coo"):
+        ga.build(tmp_path / "t", matrix.to_sparse_csr())

@@ -40,7 +40,7 @@ func detectOGB(path string) string {
 	return ""
 }
 
-func openOGB(ctx context.Context, path string, _ Options) (*Dataset, error) {
+func openOGB(ctx context.Context, path string, o Options) (*Dataset, error) {
 	raw := filepath.Join(path, "raw")
 	if findRaw(raw, "num-node-dict") != "" || exists(filepath.Join(raw, "relations")) {
 		return nil, &UnsupportedError{path, "an OGB graph of several node types; stores have one. Bring the edges of one relation with its own arrays"}
@@ -102,7 +102,7 @@ func openOGB(ctx context.Context, path string, _ Options) (*Dataset, error) {
 	if err := d.addOGBArrays(ctx, raw); err != nil {
 		return nil, err
 	}
-	return d, d.addOGBSplits(ctx, path)
+	return d, d.addOGBSplits(ctx, path, o.SplitIndex)
 }
 
 // addOGBArrays keeps further files of nodes as node arrays, and notes those of edges.
@@ -139,7 +139,7 @@ func (d *Dataset) addOGBArrays(ctx context.Context, raw string) error {
 }
 
 // addOGBSplits reads split/NAME/{train,valid,test}.csv.gz.
-func (d *Dataset) addOGBSplits(ctx context.Context, path string) error {
+func (d *Dataset) addOGBSplits(ctx context.Context, path string, index int) error {
 	folder := filepath.Join(path, "split")
 	entries, err := os.ReadDir(folder)
 	if os.IsNotExist(err) {
@@ -159,13 +159,17 @@ func (d *Dataset) addOGBSplits(ctx context.Context, path string) error {
 		d.note("%s: no split in it", folder)
 		return nil
 	}
+	if index >= len(names) {
+		return inputError(folder, "split_index=%d of %d splits, which count from 0", index, len(names))
+	}
+	name := names[index]
 	if len(names) > 1 {
-		return inputError(folder, "%d splits (%s); leave one folder there, or move the others away", len(names), strings.Join(names, ", "))
+		d.note("%s: %d splits by name: %s; split_index chooses one", folder, len(names), strings.Join(names, ", "))
 	}
 	for _, s := range [][2]string{{"train", "train"}, {"valid", "val"}, {"test", "test"}} {
-		file := findRaw(filepath.Join(folder, names[0]), s[0])
+		file := findRaw(filepath.Join(folder, name), s[0])
 		if file == "" {
-			return inputError(filepath.Join(folder, names[0]), "no file %s.csv.gz", s[0])
+			return inputError(filepath.Join(folder, name), "no file %s.csv.gz", s[0])
 		}
 		ids, err := newCSVRows(ctx, file, -1, layout.Int64, true)
 		if err != nil {
@@ -175,7 +179,7 @@ func (d *Dataset) addOGBSplits(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	d.note("%s: the split %q is read; its valid is val here", folder, names[0])
+	d.note("%s: the split %q is read; its valid is val here", folder, name)
 	return nil
 }
 
@@ -290,7 +294,7 @@ func openOGBBinary(ctx context.Context, path string, o Options) (*Dataset, error
 	} else {
 		d.note("%s: there are no labels", label)
 	}
-	return d, d.addOGBSplits(ctx, path)
+	return d, d.addOGBSplits(ctx, path, o.SplitIndex)
 }
 
 // columnRows is an array of shape (N, 1) as (N,).
