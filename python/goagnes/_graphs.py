@@ -68,7 +68,8 @@ def from_mapping(fields: Mapping[str, Any], num_nodes: int | None, name: str) ->
         if key in _SPLITS and mask is not None:
             if mask.ndim != 1:
                 raise UnsupportedError(
-                    f"{name}.{key} has shape {tuple(mask.shape)}: several splits; keep one, as data.{key} = data.{key}[:, 0]"
+                    f"{name}.{key} has shape {tuple(mask.shape)}, several splits;"
+                    f" keep one, as data.{key} = data.{key}[:, 0]"
                 )
             graph.splits[_SPLITS[key]] = mask
         elif key not in ("edge_index", "x", "y", "num_nodes") and mask is not None:
