@@ -201,7 +201,7 @@ def test_refused_input(tmp_path, arguments, match):
         ({"edge_attr": X}, "edge_attr"),
         ({"node_attrs": {"time": Y}}, "node_attrs"),
         ({"edge_attrs": {"w": EDGES[0]}}, "edge_attrs"),
-        ({"split": "random"}, "split='random'"),
+        ({"split": "random"}, "split='?random"),
         ({"compression": "zstd:10"}, "zstd:10"),
     ],
 )
@@ -370,7 +370,10 @@ def test_import_split_index(tmp_path):
     )
     for index, want in (0, [0, 1]), (1, [3, 4]):
         with ga.import_dataset(tmp_path / "s", path, split_index=index, overwrite=True) as store:
-            assert sorted(store.splits["train"]) == want
+            assert store.splits["train"] == len(want)
+            loader = ga.NeighborLoader(store, [1], input_nodes="train", batch_size=5, output="numpy")
+            assert [b.n_id[: b.batch_size].tolist() for b in loader] == [want]
+            loader.close()
             both = {(s, t) for a, b in EDGES.T.tolist() for s, t in ((a, b), (b, a))}
             assert content(store)["edges"].T.tolist() == [list(e) for e in sorted(both)]
     with pytest.raises(ga.InputError, match="split_index 2 of 2"):
