@@ -196,12 +196,19 @@ func (s *Store) withReader(f func(*operation.Reader)) error {
 }
 
 // ReadEdges writes the source and the target of every edge, as original ids, at
-// the place of its edge id: the imported list. It is refused where the result
+// the place of its edge id: the imported list, of Info.EdgeIDRange places, with -1
+// where an edge was dropped. It is refused where the result
 // and what reading it takes are more than what is free of the memory budget.
 func (s *Store) ReadEdges(ctx context.Context, sources, targets []int64, progress Progress) error {
-	n := s.files.Manifest().NumEdges
+	m := s.files.Manifest()
+	n := m.EdgeIDRange()
 	if int64(len(sources)) != n || int64(len(targets)) != n {
-		return argumentf("out", "%d sources and %d targets for %d edges", len(sources), len(targets), n)
+		return argumentf("out", "%d sources and %d targets for edge ids below %d", len(sources), len(targets), n)
+	}
+	if n > m.NumEdges {
+		for i := range sources {
+			sources[i], targets[i] = -1, -1
+		}
 	}
 	need := int64(0)
 	if err := s.withReader(func(r *operation.Reader) { need = r.EdgeBytes() }); err != nil {

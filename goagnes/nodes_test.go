@@ -277,3 +277,40 @@ func TestSetSplit(t *testing.T) {
 		t.Error("the split is in the store's files")
 	}
 }
+
+// TestNodesWithGaps reads edges of a store from which duplicates were dropped:
+// edge ids go past the number of edges.
+func TestNodesWithGaps(t *testing.T) {
+	ctx := context.Background()
+	g := hubGraph(rand.New(rand.NewPCG(8, 9)))
+	path := filepath.Join(t.TempDir(), "store")
+	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Duplicates: "drop", SelfLoops: "drop"})
+	s := open(t, path, goagnes.OpenOptions{Memory: 64 << 20})
+	seen := map[[2]int64]bool{}
+	var ofHub []int64
+	wantS, wantT := make([]int64, len(g.src)), make([]int64, len(g.src))
+	kept := int64(0)
+	for e := range g.src {
+		pair := [2]int64{g.src[e], g.dst[e]}
+		if wantS[e], wantT[e] = -1, -1; seen[pair] || pair[0] == pair[1] {
+			continue
+		}
+		seen[pair] = true
+		wantS[e], wantT[e] = pair[0], pair[1]
+		if kept++; pair[1] == 7 {
+			ofHub = append(ofHub, int64(e))
+		}
+	}
+	info := s.Info()
+	if info.NumEdges != kept || info.EdgeIDRange != int64(len(g.src)) || kept == info.EdgeIDRange {
+		t.Fatalf("%d edges of ids below %d, want %d and %d", info.NumEdges, info.EdgeIDRange, kept, len(g.src))
+	}
+	src, dst := make([]int64, len(g.src)), make([]int64, len(g.src))
+	if err := s.ReadEdges(ctx, src, dst, nil); err != nil || !slices.Equal(src, wantS) || !slices.Equal(dst, wantT) {
+		t.Errorf("all edges: %v, or others than kept", err)
+	}
+	from, ids := make([]int64, len(ofHub)), make([]int64, len(ofHub))
+	if d, err := s.Neighbors(ctx, 7, from, ids); err != nil || d != int64(len(ofHub)) || !slices.Equal(ids, ofHub) {
+		t.Errorf("in-edges of a hub: %d of %d, %v", d, len(ofHub), err)
+	}
+}

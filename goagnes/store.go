@@ -245,7 +245,8 @@ type Info struct {
 	Path          string               `json:"path"`
 	NumNodes      int64                `json:"num_nodes"`
 	NumEdges      int64                `json:"num_edges"`
-	NumFeatures   int64                `json:"num_features"` // elements of a row of x
+	EdgeIDRange   int64                `json:"edge_id_range"` // edge ids are below it; more than num_edges where edges were dropped
+	NumFeatures   int64                `json:"num_features"`  // elements of a row of x
 	FeatureDType  string               `json:"feature_dtype"`
 	FeatureShape  []int64              `json:"feature_shape"` // of a row
 	NumClasses    int64                `json:"num_classes"`
@@ -269,7 +270,7 @@ type Info struct {
 // Info returns the store's description.
 func (s *Store) Info() Info {
 	m := s.files.Manifest()
-	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, NumClasses: m.NumClasses, Splits: s.Splits(), NodeArrays: s.NodeArrays(),
+	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, EdgeIDRange: m.EdgeIDRange(), NumClasses: m.NumClasses, Splits: s.Splits(), NodeArrays: s.NodeArrays(),
 		Stripes: s.files.Stripes(), Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
 		FormatVersion: m.FormatVersion(), BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
 		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}

@@ -84,8 +84,8 @@ func (r *Reader) copyEdges(g *layout.GraphBlock, block int, frame []byte, start,
 	ids := r.blockEdgeIDs(block, frame)
 	for i := range end - start {
 		v, e := g.Neighbor(start+i), getID(ids[int64(start+i)*wide:], wide)
-		if v >= uint64(r.manifest.NumNodes) || e >= uint64(r.manifest.NumEdges) {
-			return r.blockError(block, "edge %d from node %d; the store has %d edges, %d nodes", e, v, r.manifest.NumEdges, r.manifest.NumNodes)
+		if v >= uint64(r.manifest.NumNodes) || e >= uint64(r.manifest.EdgeIDRange()) {
+			return r.blockError(block, "edge %d from node %d; edge ids are below %d, nodes below %d", e, v, r.manifest.EdgeIDRange(), r.manifest.NumNodes)
 		}
 		sources[i], edges[i] = int64(v), int64(e)
 	}
@@ -127,7 +127,7 @@ func (r *Reader) EdgeBytes() int64 {
 }
 
 // Edges writes the source and the target of every edge, as original ids, at the
-// place of its edge id. Blocks are read once, each while the one before is
+// place of its edge id; places without an edge are left as they are. Blocks are read once, each while the one before is
 // copied. report is called after every block.
 func (r *Reader) Edges(ctx context.Context, sources, targets []int64, mem []byte, report func(done, total int64)) error {
 	var frames [2][]byte
@@ -195,8 +195,8 @@ func (r *Reader) placeEdges(block int, frame []byte, restore *decompressor, orig
 		target := int64(g.Original(i))
 		for k := start; k < end; k++ {
 			v, e := g.Neighbor(k), getID(ids[int64(k)*wide:], wide)
-			if v >= uint64(r.manifest.NumNodes) || e >= uint64(r.manifest.NumEdges) {
-				return r.blockError(block, "edge %d from node %d; the store has %d edges, %d nodes", e, v, r.manifest.NumEdges, r.manifest.NumNodes)
+			if v >= uint64(r.manifest.NumNodes) || e >= uint64(r.manifest.EdgeIDRange()) {
+				return r.blockError(block, "edge %d from node %d; edge ids are below %d, nodes below %d", e, v, r.manifest.EdgeIDRange(), r.manifest.NumNodes)
 			}
 			source := int64(v)
 			if originals != nil {

@@ -23,7 +23,9 @@ def to_pyg(store: Store, limit: int | str | None, progress: ProgressArgument) ->
             raise UnsupportedError(f'to_pyg needs {module}: pip install "goagnes[pyg]"')
     arrays = store.arrays
     masks = [name for name in ("train", "val", "test") if name in store.splits]
-    needed = 16 * store.num_edges + sum(array.nbytes for array in arrays.values()) + len(masks) * store.num_nodes
+    places = int(store.info()["edge_id_range"])  # with gaps where edges were dropped at import
+    gaps = places > store.num_edges
+    needed = 16 * places + 24 * store.num_edges * gaps + sum(array.nbytes for array in arrays.values()) + len(masks) * store.num_nodes
     most = store.memory if limit is None else parse_size("limit", limit)
     if needed > most:
         raise BudgetError(
@@ -32,12 +34,17 @@ def to_pyg(store: Store, limit: int | str | None, progress: ProgressArgument) ->
     import torch
     from torch_geometric.data import Data
 
-    edges = np.empty((2, store.num_edges), np.int64)
-    if store.num_edges:
+    edges = np.empty((2, places), np.int64)
+    if places:
         sources, targets = _nodes.address(edges[0]), _nodes.address(edges[1])
         request = {"store": store.handle, "out": sources, "edges": targets}
         _tasks.run("edges", request, progress=progress, keep=edges)
+    ids = np.flatnonzero(edges[0] >= 0) if gaps else None
+    if ids is not None:
+        edges = edges[:, ids]
     data = Data(edge_index=torch.from_numpy(edges))
+    if ids is not None:
+        data.e_id = torch.from_numpy(ids)
     data.num_nodes = store.num_nodes
     for name, array in arrays.items():
         rows = array.whole()

@@ -206,7 +206,8 @@ class Store:
         """The whole store as a ``torch_geometric.data.Data`` in memory.
 
         It has ``edge_index`` (2, num_edges) int64 in import order, so that edge i is
-        imported edge i, every array of nodes (``x``, ``y``, …), ``num_nodes``, and
+        imported edge i (where edges were dropped at import, ``e_id`` (num_edges,) tells
+        which imported edge each is), every array of nodes (``x``, ``y``, …), ``num_nodes``, and
         ``train_mask``, ``val_mask`` and ``test_mask`` where there are these splits.
 
         ``limit`` is the most bytes that it may take (default: the store's memory): a larger

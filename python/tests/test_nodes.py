@@ -293,6 +293,17 @@ def test_to_pyg(store, graph):
         store.to_pyg(limit=1000)
 
 
+@pytest.mark.torch
+@needs_pyg
+@pytest.mark.filterwarnings("ignore")
+def test_to_pyg_with_dropped_edges(tmp_path):
+    edges = np.array([[0, 1, 0, 2, 2], [1, 2, 1, 2, 0]])
+    with ga.build(tmp_path / "s", edges, duplicates="drop", self_loops="drop") as store:
+        data = store.to_pyg()
+    assert data.e_id.tolist() == [0, 1, 4]
+    assert np.array_equal(data.edge_index.numpy(), edges[:, data.e_id.numpy()])
+
+
 @pytest.mark.skipif(importlib.util.find_spec("torch_geometric") is not None, reason="torch-geometric is installed")
 def test_to_pyg_names_the_extra(store):
     with pytest.raises(ga.UnsupportedError, match=r"goagnes\[pyg\]"):
