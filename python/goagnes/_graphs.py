@@ -49,9 +49,7 @@ def unpack(value: object) -> Graph | None:
 
 
 def _hetero(value: Any) -> Graph:
-    raise UnsupportedError(
-        "edge_index is a HeteroData; stores have one type of node and edge: see to_homogeneous"
-    )
+    raise UnsupportedError("edge_index is a HeteroData; stores have one type of node and edge: see to_homogeneous")
 
 
 def _data(value: Any) -> Graph:

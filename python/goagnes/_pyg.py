@@ -25,7 +25,12 @@ def to_pyg(store: Store, limit: int | str | None, progress: ProgressArgument) ->
     masks = [name for name in ("train", "val", "test") if name in store.splits]
     places = int(store.info()["edge_id_range"])  # with gaps where edges were dropped at import
     gaps = places > store.num_edges
-    needed = 16 * places + 24 * store.num_edges * gaps + sum(array.nbytes for array in arrays.values()) + len(masks) * store.num_nodes
+    needed = (
+        16 * places
+        + 24 * store.num_edges * gaps
+        + sum(array.nbytes for array in arrays.values())
+        + len(masks) * store.num_nodes
+    )
     most = store.memory if limit is None else parse_size("limit", limit)
     if needed > most:
         raise BudgetError(
