@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/goagnes/goagnes/goagnes/export"
+	"github.com/goagnes/goagnes/goagnes/storage"
 )
 
 // ExportOptions configure [Export]. The zero value of each field is its
@@ -21,6 +22,7 @@ type ExportOptions struct {
 	MaxBatches int    // end each epoch after so many minibatches, default none
 	Overwrite  bool   // replace an export, finished or not
 	Progress   Progress
+	FS         storage.FS // of the folder, default the operating system's; for tests and measurement
 }
 
 // ExportReport says what an export holds and what it took.
@@ -51,7 +53,7 @@ func Export(ctx context.Context, s *Store, dir string, o ExportOptions) (report 
 		return nil, argumentf("first_epoch", "%d: the last epoch must be below 2^32", o.FirstEpoch)
 	}
 	if o.Seed == nil && !o.Overwrite {
-		old, _, err := export.Peek(dir)
+		old, _, err := export.Peek(o.FS, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -65,7 +67,7 @@ func Export(ctx context.Context, s *Store, dir string, o ExportOptions) (report 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	w, err := export.Create(dir, l.exportIndex(o), o.Overwrite)
+	w, err := export.Create(o.FS, dir, l.exportIndex(o), o.Overwrite)
 	if err != nil {
 		return nil, err
 	}

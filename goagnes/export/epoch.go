@@ -12,13 +12,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/sbinet/npyio"
 
 	"github.com/goagnes/goagnes/goagnes/operation"
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/npy"
 )
@@ -35,14 +35,14 @@ type epochWriter struct {
 	dir    string
 	salt   string
 	bulk   []bulk
-	lines  handle
+	lines  *storage.File
 	lineAt int64
 }
 
 // bulk is the file of one array.
 type bulk struct {
 	Array
-	handle
+	*storage.File
 	stored   layout.DType
 	rowBytes int64
 	start    int64 // of the first row
@@ -63,10 +63,10 @@ func (w *Writer) Begin(ctx context.Context, report func(done int64)) (int64, err
 	e := &epochWriter{Epoch: Epoch{Epoch: number, Folder: folder(number)}}
 	e.dir, e.salt = filepath.Join(w.dir, e.Folder), salt(x.ID, number)
 	w.open = e
-	if err := w.files.Mkdir(e.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := w.fsys.Mkdir(e.dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return 0, err
 	}
-	if err := e.tidy(w.files, x); err != nil {
+	if err := e.tidy(w.fsys, x); err != nil {
 		return 0, err
 	}
 	var err error
@@ -75,7 +75,7 @@ func (w *Writer) Begin(ctx context.Context, report func(done int64)) (int64, err
 		if _, b.stored, err = a.types(); err != nil || b.rowBytes == 0 {
 			panic("export: an array outside the format's limits: " + a.Name)
 		}
-		if b.handle, err = w.files.OpenFile(filepath.Join(e.dir, a.file()), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		if b.File, err = openOrMake(w.fsys, filepath.Join(e.dir, a.file())); err != nil {
 			return 0, err
 		}
 		e.bulk = append(e.bulk, b)
@@ -89,7 +89,7 @@ func (w *Writer) Begin(ctx context.Context, report func(done int64)) (int64, err
 			return 0, err
 		}
 	}
-	if e.lines, err = w.files.OpenFile(filepath.Join(e.dir, LinesFile), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+	if e.lines, err = openOrMake(w.fsys, filepath.Join(e.dir, LinesFile)); err != nil {
 		return 0, err
 	}
 	return e.takeUp(ctx, x.Settings.Minibatches, report)
@@ -99,7 +99,7 @@ func (w *Writer) Begin(ctx context.Context, report func(done int64)) (int64, err
 func salt(id string, epoch uint32) string { return fmt.Sprintf("%s/%d", id, epoch) }
 
 // tidy removes what an export of other arrays left in the epoch's folder.
-func (e *epochWriter) tidy(fsys files, x *Index) error {
+func (e *epochWriter) tidy(fsys storage.FS, x *Index) error {
 	ours := map[string]bool{LinesFile: true}
 	for i := range x.Arrays {
 		ours[x.Arrays[i].file()] = true
@@ -107,7 +107,7 @@ func (e *epochWriter) tidy(fsys files, x *Index) error {
 	for _, name := range offsetNames {
 		ours[name] = true
 	}
-	entries, err := os.ReadDir(e.dir)
+	entries, err := fsys.ReadDir(e.dir)
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (w *Writer) Add(m Minibatch) error {
 	}
 	for i := range m.Arrays {
 		a, b := &m.Arrays[i], &e.bulk[i]
-		if a.Name != b.Name || b.pieceRows(a.Shape)*b.rowBytes != int64(len(a.Bytes())) {
+		if a.Name != b.Array.Name || b.pieceRows(a.Shape)*b.rowBytes != int64(len(a.Bytes())) {
 			panic("export: a minibatch's array " + a.Name + " is not as described")
 		}
 		if len(a.Bytes()) > 0 {
@@ -294,10 +294,10 @@ func (w *Writer) End() error {
 		return err
 	}
 	e.Files = append(e.Files, File{Name: LinesFile, Bytes: e.lineAt, Rows: e.Minibatches, CRC32C: &crc})
-	if err := e.offsets(w.files); err != nil {
+	if err := e.offsets(w.fsys); err != nil {
 		return err
 	}
-	if err := errors.Join(w.files.SyncDir(e.dir), w.files.SyncDir(w.dir)); err != nil {
+	if err := errors.Join(w.fsys.SyncDir(e.dir), w.fsys.SyncDir(w.dir)); err != nil {
 		return err
 	}
 	for i := range e.Files {
@@ -313,7 +313,7 @@ func (w *Writer) End() error {
 
 // offsets writes where each minibatch's seeds, nodes and edges begin, one small
 // array at a time.
-func (e *epochWriter) offsets(fsys files) error {
+func (e *epochWriter) offsets(fsys storage.FS) error {
 	for k, name := range offsetNames {
 		list := make([]int64, 1, e.Minibatches+1)
 		in := newLineReader(e.lines)

@@ -8,7 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"sync"
 
@@ -77,12 +77,12 @@ func (b *ReadBatch) Array(name string) (operation.Array, bool) {
 // Open opens a finished export. It checks the index, every header and size, and
 // the checksums of all but the arrays' elements. Faults are of type *Error.
 func Open(dir string) (r *Reader, err error) {
-	x, finished, err := Peek(dir)
+	x, finished, err := Peek(storage.OS, dir)
 	switch {
 	case err != nil:
 		return nil, err
 	case x == nil:
-		if _, err := os.Stat(dir); err != nil {
+		if _, err := storage.OS.Stat(dir); err != nil {
 			return nil, faultf(dir, "no such export: %v", errors.Unwrap(err))
 		}
 		return nil, faultf(dir, "holds no export")
@@ -165,7 +165,7 @@ func (e *epochReader) open(x *Index) error {
 		if e.lines, err = mapWhole(path, f, LinesFile); err != nil {
 			return err
 		}
-	} else if st, err := os.Stat(path); err != nil || st.Size() != 0 || f.Name != LinesFile {
+	} else if st, err := storage.OS.Stat(path); err != nil || st.Size() != 0 || f.Name != LinesFile {
 		return faultf(path, "the file was replaced; export again with overwrite")
 	}
 	return e.walk(x, path)
@@ -179,7 +179,7 @@ func mapWhole(path string, f *File, name string) (*storage.MappedFile, error) {
 	}
 	m, err := storage.MapFile(nil, path)
 	if err != nil {
-		if st, serr := os.Stat(path); serr == nil && st.Mode().IsRegular() && st.Size() == 0 || errors.Is(err, os.ErrNotExist) {
+		if st, serr := storage.OS.Stat(path); serr == nil && st.Mode().IsRegular() && st.Size() == 0 || errors.Is(err, fs.ErrNotExist) {
 			return nil, faultf(path, "the file is missing or empty; export again with overwrite")
 		}
 		return nil, err
@@ -328,8 +328,8 @@ type FilePiece struct {
 func Check(pieces []FilePiece) error {
 	buf := make([]byte, 1<<20)
 	for _, p := range pieces {
-		f, err := os.Open(p.Path)
-		if errors.Is(err, os.ErrNotExist) {
+		f, err := storage.OpenFile(storage.OS, p.Path, storage.Flags{Buffered: true})
+		if errors.Is(err, fs.ErrNotExist) {
 			return &Error{p.Path, p.Minibatch, "the file is missing; export again with overwrite"}
 		}
 		if err != nil {

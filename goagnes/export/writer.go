@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"reflect"
 	"sort"
@@ -21,7 +20,7 @@ import (
 // Writer writes one export. It is used by one goroutine.
 type Writer struct {
 	dir   string
-	files files
+	fsys  storage.FS
 	lock  io.Closer
 	index Index
 	done  bool
@@ -30,10 +29,13 @@ type Writer struct {
 
 // Peek returns the index of what lies in a folder, finished or not; nil where
 // there is nothing of an export.
-func Peek(dir string) (x *Index, finished bool, err error) {
+func Peek(fsys storage.FS, dir string) (x *Index, finished bool, err error) {
+	if fsys == nil {
+		fsys = storage.OS
+	}
 	for _, name := range []string{IndexFile, PartialFile} {
 		path := filepath.Join(dir, name)
-		b, err := readWhole(path, MaxIndex)
+		b, err := readWhole(fsys, path, MaxIndex)
 		if err != nil {
 			return nil, false, err
 		}
@@ -50,24 +52,23 @@ func Peek(dir string) (x *Index, finished bool, err error) {
 // same export left there is gone on with; an export of something else is refused
 // by a *MismatchError that names the difference, or given up with overwrite. A
 // folder with other files is refused.
-func Create(dir string, x Index, overwrite bool) (*Writer, error) {
-	return create(osFiles{}, dir, x, overwrite)
-}
-
-func create(fsys files, dir string, x Index, overwrite bool) (w *Writer, err error) {
+func Create(fsys storage.FS, dir string, x Index, overwrite bool) (w *Writer, err error) {
+	if fsys == nil {
+		fsys = storage.OS
+	}
 	x.Format, x.Version, x.Epochs, x.Totals = Format, Version, nil, nil
 	x.setID()
 	if err := fsys.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	lock, err := storage.OS.LockDir(dir)
+	lock, err := fsys.LockDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	if lock == nil {
 		return nil, &MismatchError{dir, "another export is being written to this folder"}
 	}
-	w = &Writer{dir: dir, files: fsys, lock: lock, index: x}
+	w = &Writer{dir: dir, fsys: fsys, lock: lock, index: x}
 	if err := w.take(overwrite); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -76,7 +77,7 @@ func create(fsys files, dir string, x Index, overwrite bool) (w *Writer, err err
 
 // take decides by what lies in the folder.
 func (w *Writer) take(overwrite bool) error {
-	old, finished, err := Peek(w.dir)
+	old, finished, err := Peek(w.fsys, w.dir)
 	var fault *Error
 	if errors.As(err, &fault) && overwrite {
 		old, err = &Index{}, nil // an export that cannot be read, to be replaced
@@ -114,7 +115,7 @@ func (w *Writer) take(overwrite bool) error {
 
 // claim takes a folder that should be empty.
 func (w *Writer) claim() error {
-	entries, err := os.ReadDir(w.dir)
+	entries, err := w.fsys.ReadDir(w.dir)
 	if err != nil {
 		return err
 	}
@@ -127,25 +128,25 @@ func (w *Writer) claim() error {
 }
 
 func (w *Writer) begin() error {
-	return publish(w.files, filepath.Join(w.dir, PartialFile), w.index.encode())
+	return publish(w.fsys, filepath.Join(w.dir, PartialFile), w.index.encode())
 }
 
 // remove removes a file of the folder, if it is there, durably.
 func (w *Writer) remove(name string) error {
-	err := w.files.Remove(filepath.Join(w.dir, name))
+	err := w.fsys.Remove(filepath.Join(w.dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return w.files.SyncDir(w.dir)
+	return w.fsys.SyncDir(w.dir)
 }
 
 // clear removes the epochs' folders that are not to be kept, and unfinished
 // documents. Nothing else of a folder is touched.
 func (w *Writer) clear(keep func(name string) bool) error {
-	entries, err := os.ReadDir(w.dir)
+	entries, err := w.fsys.ReadDir(w.dir)
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (w *Writer) clear(keep func(name string) bool) error {
 		n, isEpoch := strings.CutPrefix(e.Name(), folderPrefix)
 		if _, err := strconv.ParseUint(n, 10, 32); isEpoch && err == nil && e.IsDir() && !keep(e.Name()) ||
 			e.Name() == IndexFile+".new" || e.Name() == PartialFile+".new" {
-			if err := w.files.RemoveAll(filepath.Join(w.dir, e.Name())); err != nil {
+			if err := w.fsys.RemoveAll(filepath.Join(w.dir, e.Name())); err != nil {
 				return err
 			}
 		}
@@ -225,7 +226,7 @@ func (w *Writer) Finish() error {
 	if err := w.clear(func(name string) bool { return keep[name] }); err != nil {
 		return err
 	}
-	if err := publish(w.files, filepath.Join(w.dir, IndexFile), x.encode()); err != nil {
+	if err := publish(w.fsys, filepath.Join(w.dir, IndexFile), x.encode()); err != nil {
 		return err
 	}
 	w.done = true

@@ -3,43 +3,49 @@ package export
 // A device that is full at every possible moment of an export.
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/sbinet/npyio"
 	"golang.org/x/sys/unix"
 
 	"github.com/goagnes/goagnes/goagnes/operation"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/goagnes/storage/inject"
 	"github.com/goagnes/goagnes/layout"
 )
 
-// full is a file system that has room for so many writes, and writes half of the
-// next one.
-type full struct {
-	osFiles
-	left *int
-}
-
-func (f full) OpenFile(path string, flags int, perm fs.FileMode) (handle, error) {
-	h, err := f.osFiles.OpenFile(path, flags, perm)
-	return fullHandle{h, f.left}, err
-}
-
-type fullHandle struct {
-	handle
-	left *int
-}
-
-func (h fullHandle) WriteAt(b []byte, at int64) (int, error) {
-	if *h.left--; *h.left < 0 {
-		n, _ := h.handle.WriteAt(b[:len(b)/2], at)
-		return n, unix.ENOSPC
-	}
-	return h.handle.WriteAt(b, at)
+// full returns a file system that has room for so many operations that may need
+// some; of a write that has none, half reaches the file.
+func full(room int) storage.FS {
+	left := atomic.Int64{}
+	left.Store(int64(room))
+	return inject.New(nil, inject.Options{Fail: func(op inject.Op) error {
+		switch op.Name {
+		case "mkdir", "write", "sync", "truncate", "rename":
+		default:
+			return nil
+		}
+		if left.Add(-1) >= 0 {
+			return nil
+		}
+		if op.Name == "write" {
+			f, err := os.OpenFile(op.Path, os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			if _, err := f.WriteAt(bytes.Repeat([]byte{0x5a}, op.Bytes/2), op.Offset); err != nil {
+				return err
+			}
+		}
+		return unix.ENOSPC
+	}})
 }
 
 const fullBatches = 3
@@ -53,8 +59,8 @@ func fullIndex() Index {
 }
 
 // writeAll writes what is missing of the export.
-func writeAll(fsys files, dir string) (err error) {
-	w, err := create(fsys, dir, fullIndex(), false)
+func writeAll(fsys storage.FS, dir string) (err error) {
+	w, err := Create(fsys, dir, fullIndex(), false)
 	if err != nil {
 		return err
 	}
@@ -84,7 +90,7 @@ func writeAll(fsys files, dir string) (err error) {
 
 func TestFullDevice(t *testing.T) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	if err := writeAll(osFiles{}, whole); err != nil {
+	if err := writeAll(nil, whole); err != nil {
 		t.Fatal(err)
 	}
 	// The small arrays by another reader than ours.
@@ -99,29 +105,28 @@ func TestFullDevice(t *testing.T) {
 	}
 	for room := 0; ; room++ {
 		dir := filepath.Join(t.TempDir(), "out")
-		left := room
-		err := writeAll(full{left: &left}, dir)
+		err := writeAll(full(room), dir)
 		if err == nil {
-			if room < 20 {
-				t.Errorf("a device with room for %d writes was never full", room)
+			if room < 40 {
+				t.Errorf("a device with room for %d operations was never full", room)
 			}
 			return
 		}
 		if !errors.Is(err, unix.ENOSPC) {
-			t.Fatalf("room for %d writes: %v", room, err)
+			t.Fatalf("room for %d operations: %v", room, err)
 		}
 		if r, err := Open(dir); err == nil {
-			t.Errorf("room for %d writes: an export opens", room)
+			t.Errorf("room for %d operations: an export opens", room)
 			r.Close()
 		}
-		if err := writeAll(osFiles{}, dir); err != nil {
-			t.Fatalf("room for %d writes, then enough: %v", room, err)
+		if err := writeAll(nil, dir); err != nil {
+			t.Fatalf("room for %d operations, then enough: %v", room, err)
 		}
 		for _, name := range []string{IndexFile, "epoch-0/x.npy", "epoch-0/edge_index.npy", "epoch-0/minibatches.jsonl", "epoch-1/x.npy", "epoch-1/edge_index.npy", "epoch-1/minibatches.jsonl", "epoch-1/edge_offsets.npy"} {
 			got, err := os.ReadFile(filepath.Join(dir, name))
 			want, _ := os.ReadFile(filepath.Join(whole, name))
 			if err != nil || string(got) != string(want) {
-				t.Errorf("room for %d writes, then enough: %s differs (%v)", room, name, err)
+				t.Errorf("room for %d operations, then enough: %s differs (%v)", room, name, err)
 			}
 		}
 	}
