@@ -5,6 +5,7 @@ package goagnes_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -38,23 +39,32 @@ func tryBudget(t *testing.T, path, scratch string, o goagnes.LoaderOptions, byte
 	if err == nil {
 		return 0, nil
 	}
+	asks, other := asked(err, bytes)
+	if other != nil {
+		t.Fatal(other)
+	}
+	return asks, err
+}
+
+// asked returns the memory that a refusal of so many bytes asks for, or an error
+// where err is no such refusal.
+func asked(err error, bytes int64) (asks int64, other error) {
 	var budget *memory.BudgetError
 	var pool *memory.PoolError
 	switch {
 	case errors.As(err, &budget):
 		m := advice.FindStringSubmatch(err.Error())
 		if m == nil {
-			t.Fatalf("%d bytes: %v: no number", bytes, err)
+			return 0, fmt.Errorf("%d bytes: %w: no number", bytes, err)
 		}
-		if asks, err = strconv.ParseInt(m[1], 10, 64); err != nil || asks <= bytes {
-			t.Fatalf("%d bytes: advised to set memory to %s", bytes, m[1])
+		if asks, other = strconv.ParseInt(m[1], 10, 64); other != nil || asks <= bytes {
+			return 0, fmt.Errorf("%d bytes: advised to set memory to %s", bytes, m[1])
 		}
-		return asks, budget
+		return asks, nil
 	case errors.As(err, &pool):
-		return bytes + pool.Need, pool
+		return bytes + pool.Need, nil
 	}
-	t.Fatalf("%d bytes: %v (%T) is no refusal of memory", bytes, err, err)
-	return 0, err
+	return 0, fmt.Errorf("%d bytes: %w (%T) is no refusal of memory", bytes, err, err)
 }
 
 // TestBudget finds the least budget for plans of several shapes by bisection.

@@ -78,7 +78,7 @@ func plainDraw(key [2]uint32, node, position uint64, hop, degree, k int) []int {
 // plainPlan is what decides a minibatch's contents.
 type plainPlan struct {
 	sources [][]int64 // in-edges of each node in import order: sources
-	ids     [][]int64 // and places in the imported list
+	ids     [][]int64 // and edge ids
 	inputs  []int64   // seeds by place
 	byID    bool      // input_id holds node ids
 	fanouts []int
@@ -86,13 +86,18 @@ type plainPlan struct {
 	shuffle bool
 	drop    bool
 	seed    uint64
+	degrees []uint32 // in-degree of each node, loops left out
 }
 
-func newPlainPlan(nodes int, src, dst []int64) *plainPlan {
-	p := &plainPlan{sources: make([][]int64, nodes), ids: make([][]int64, nodes)}
+// newPlainPlan takes the edges in import order, by ascending id.
+func newPlainPlan(nodes int, src, dst, ids []int64) *plainPlan {
+	p := &plainPlan{sources: make([][]int64, nodes), ids: make([][]int64, nodes), degrees: make([]uint32, nodes)}
 	for e, v := range dst {
 		p.sources[v] = append(p.sources[v], src[e])
-		p.ids[v] = append(p.ids[v], int64(e))
+		p.ids[v] = append(p.ids[v], ids[e])
+		if src[e] != v {
+			p.degrees[v]++
+		}
 	}
 	return p
 }
@@ -103,6 +108,7 @@ type plainBatch struct {
 	source, target, ids      []int64
 	nodesByHop, edgesByHop   []int64
 	ptr                      []uint32 // end of the edges of each expanded node, after a 0
+	degrees                  []uint32 // of the plan
 	repeatedSeeds, hubsDrawn int
 }
 
@@ -132,7 +138,7 @@ func (p *plainPlan) epoch(epoch uint32) []*plainBatch {
 func (p *plainPlan) minibatch(epoch uint32, m int, places []int64) *plainBatch {
 	w := plainWords([2]uint32{uint32(p.seed), uint32(p.seed >> 32)}, uint32(m), 0, epoch, 2)
 	key := [2]uint32{w[0], w[1]}
-	b := &plainBatch{ptr: []uint32{0}, nodesByHop: []int64{int64(len(places))}}
+	b := &plainBatch{ptr: []uint32{0}, degrees: p.degrees, nodesByHop: []int64{int64(len(places))}}
 	local := map[int64]int64{}
 	var position []uint64 // by local id
 	for i, place := range places {
