@@ -320,6 +320,9 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 			}
 		}
 	})
+	if err == nil {
+		e.nameSeeds(b)
+	}
 	if h.cache != nil {
 		hits := int64(r.nodes - r.cold)
 		h.cache.Note(hits, int64(r.cold))
@@ -414,12 +417,25 @@ func (e *Engine) fillSeeds(ctx context.Context, epoch uint32, r *record, b *Batc
 		return nil
 	}
 	named := int64s(a.data)
+	if _, ids := b.Array("n_id"); e.InputIsID && ids {
+		return nil // nameSeeds copies them
+	}
 	e.places(epoch, r.index, named)
 	if !e.InputIsID || len(named) == 0 {
 		return nil
 	}
 	// In place: seeds that are named by their ids are looked up one after another.
 	return e.Seeds.Lookup(ctx, named, unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(named))), len(named)))
+}
+
+// nameSeeds writes what the seeds were named by where it is their ids and those
+// are there already: seeds are a minibatch's first nodes.
+func (e *Engine) nameSeeds(b *Batch) {
+	a, ok := b.Array("input_id")
+	ids, known := b.Array("n_id")
+	if ok && known && e.InputIsID {
+		copy(a.data, ids.data)
+	}
 }
 
 // fillEdges writes edge_index's sources, e_id and src of the edges [lo, hi).

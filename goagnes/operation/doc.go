@@ -5,7 +5,8 @@
 //
 //	seeds        engine.places, Seeds    keyed permutation; original ids -> internal ids
 //	per hop  S-1 fillBucket, visitBlocks frontiers of all minibatches of a window, by graph block;
-//	                                     each needed block is loaded once, in ascending order
+//	                                     each needed block is loaded once, one hop
+//	                                     ascending, the next descending
 //	         S-2 sampleBlock, sampleHub  positions drawn, neighbours and edge ids copied out
 //	         S-3 collect                 local ids; after the last hop a record, in memory or scratch
 //	rows     G-1 gatherer.sweep          each needed feature block is loaded once, in ascending order
@@ -22,7 +23,7 @@
 //
 // How blocks are read and memory is divided is one struct, plan, filled in by New
 // and asked by every step. Options.Published selects Algorithm 1 as published:
-// whole blocks alone, also of hubs, through a graph buffer and a feature buffer
+// whole blocks alone, also of hubs, always in ascending order, through a graph buffer and a feature buffer
 // that last as long as the engine and give up frames by LRU, nothing else kept
 // between hyperbatches. Explain prints the plan. Policies differ in what is read,
 // never in what is handed out.

@@ -108,7 +108,11 @@ func TestExample(t *testing.T) {
 		// What a buffer that keeps the blocks used last must load.
 		var kept []int
 		reads, visits := 0, 0
-		for _, sweep := range c.sweeps {
+		for i, sweep := range c.sweeps {
+			if i%2 == 1 { // the second hop's sweep descends
+				sweep = slices.Clone(sweep)
+				slices.Reverse(sweep)
+			}
 			for _, b := range sweep {
 				visits++
 				if i := slices.Index(kept, b); i >= 0 {

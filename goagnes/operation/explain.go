@@ -147,7 +147,10 @@ func (e *Engine) Explain() Explanation {
 		while = "epoch"
 	}
 	add("graph buffer", while, graph)
-	window, fit := p.windowBytes(max(afterCounts-resident-graph, 0), est, count)
+	forWindow := max(afterCounts-resident-graph, 0)
+	seeds := p.seedBytes(forWindow, min(int64(count)*int64(e.BatchSize), e.Seeds.Len()))
+	add("seeds", sampling, seeds)
+	window, fit := p.windowBytes(forWindow-seeds, est, count)
 	add("sampling window", sampling, window)
 	out.Windows = int64((count + fit - 1) / fit)
 
@@ -175,7 +178,7 @@ func (e *Engine) Explain() Explanation {
 	}
 	rowsRead, rowsWritten := 0.0, 0.0
 	if p.rows {
-		d := drawn{count: count, longest: int64(x.nodes), held: int64(e.Held+1) * memory.SlabBytes(e.slabBytes(r))}
+		d := drawn{count: count, longest: int64(x.nodes), nodes: int64(x.nodes * float64(count)), held: int64(e.Held+1) * memory.SlabBytes(e.slabBytes(r))}
 		if out.SpillsSamples {
 			d.body = roundUp(body, layout.PageSize)
 		}
@@ -199,7 +202,7 @@ func (e *Engine) Explain() Explanation {
 		add("write buffers", gathering, g.buffers*p.writeBytes)
 		if cold > 0 {
 			add("cold-row lists", gathering, min(g.lists, int64(4*cold))+int64(count)*layout.PageSize)
-			add("sorting cold rows", gathering, d.sortBytes())
+			add("sorting cold rows", gathering, scratchBytes(d.longest, g.bodies))
 		}
 		add("feature cache", gathering+"+"+delivery, p.index+out.CacheRows*p.stride)
 		add("delivery", delivery, p.deliveryBytes(d))

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unsafe"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -90,6 +89,7 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		g.free <- writes.mem[i*e.plan.writeBytes : (i+1)*e.plan.writeBytes]
 	}
 	g.needed = make([]bool, e.plan.featureBlocks)
+	g.ahead = p.bodies
 
 	runEnd := int64(0)
 	for from := 0; from < len(h.records); {
@@ -110,10 +110,7 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 // coldBound returns at least the number of cold rows of all minibatches: the
 // cache's share of them is counted up to 255 a row.
 func (h *hyperbatch) coldBound() int64 {
-	n := int64(0)
-	for i := range h.records {
-		n += int64(h.records[i].nodes)
-	}
+	n := h.nodes()
 	for v := range h.e.manifest.NumNodes {
 		if _, ok := h.cache.Slot(uint64(v)); ok {
 			n -= int64(h.counter.Count(uint64(v)))
@@ -124,7 +121,7 @@ func (h *hyperbatch) coldBound() int64 {
 
 // drawn returns what dividing memory for gathering needs to know.
 func (h *hyperbatch) drawn() drawn {
-	return drawn{count: len(h.records), longest: h.longest(), body: h.longestBody(), held: h.held()}
+	return drawn{count: len(h.records), longest: h.longest(), nodes: h.nodes(), body: h.longestBody(), held: h.held()}
 }
 
 // longest returns the largest number of nodes of a minibatch.
@@ -136,6 +133,15 @@ func (h *hyperbatch) longest() int64 {
 	return int64(n)
 }
 
+// nodes returns the number of nodes of all minibatches.
+func (h *hyperbatch) nodes() int64 {
+	n := int64(0)
+	for i := range h.records {
+		n += int64(h.records[i].nodes)
+	}
+	return n
+}
+
 // gatherer distributes the rows of a group of minibatches in one sweep.
 type gatherer struct {
 	h      *hyperbatch
@@ -143,6 +149,7 @@ type gatherer struct {
 	needed []bool      // feature blocks to be read
 	free   chan []byte // write buffers
 	filled bool        // the feature cache has its rows
+	ahead  int64       // lists of nodes that are read at a time, by number
 
 	runs   []run
 	failed atomic.Pointer[error]
@@ -199,20 +206,21 @@ func (g *gatherer) window(ctx context.Context, from int, listBytes int64, runEnd
 func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []byte, runEnd *int64) (int, error) {
 	h, e := g.h, g.h.e
 	longest := h.longest()
-	scratch, err := e.claim("sorting cold rows", scratchBytes(longest))
+	scratch, err := e.claim("sorting cold rows", scratchBytes(longest, g.ahead))
 	if err != nil {
 		return 0, err
 	}
 	defer scratch.release()
 	g.runs = g.runs[:0]
 	used := int64(0)
-	bodies := h.bodies(scratch.mem[16*longest:])
+	bodies := h.bodies(from, scratch.mem[16*longest:])
+	defer bodies.close()
 	for i := from; i < len(h.records); i++ {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
 		r := &h.records[i]
-		nodes, err := bodies.nodes(r)
+		nodes, err := bodies.next()
 		if err != nil {
 			return 0, err
 		}
@@ -236,8 +244,10 @@ func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []by
 }
 
 // scratchBytes returns the memory for sorting the cold rows of a minibatch of
-// n nodes and for reading its nodes.
-func scratchBytes(n int64) int64 { return 16*n + roundUp(4*n, layout.PageSize) + layout.PageSize }
+// n nodes and for reading the nodes of so many at a time.
+func scratchBytes(n, ahead int64) int64 {
+	return 16*n + ahead*roundUp(4*n, layout.PageSize) + layout.PageSize
+}
 
 // coldRows returns the rows of a minibatch that the feature cache does not
 // hold, ascending, and the local ids that they belong to. mem has four words
@@ -293,34 +303,22 @@ type featureUnit struct {
 	first, end int64 // rows
 }
 
-// sweep reads the needed blocks, a group at a time while the next is being
-// read, and distributes their rows. Half of the frames hold the group that is
-// being distributed; the other half is read meanwhile. A single frame is read
-// and distributed in turn.
+// sweep reads the needed blocks in ascending order, as many at a time as there
+// are frames, and distributes their rows a group at a time: with all frames in
+// the device's queue at first, and half of them while the other half is distributed.
 func (g *gatherer) sweep(ctx context.Context) error {
 	e := g.h.e
 	p := e.primary()
 	size := e.manifest.Settings.BlockSize
 	group := max(1, min(sweepBlocks, g.buffer.Frames()/2))
-	ahead := g.buffer.Frames() > 1
-	wait := func(units []featureUnit) error {
-		var failed error
-		for _, u := range units {
-			if err := u.frame.Wait(context.Background()); err != nil {
-				failed = err
-			}
-		}
-		return failed
+	most := g.buffer.Frames()
+	if e.plan.published { // the next group is read while one is distributed
+		most = min(most, 2*group)
 	}
-	unpin := func(units []featureUnit) {
-		for _, u := range units {
-			u.frame.Unpin()
-		}
-	}
+	var reading []featureUnit // in ascending order
 	next := 0
-	issue := func() []featureUnit {
-		var units []featureUnit
-		for ; next < len(g.needed) && len(units) < group; next++ {
+	issue := func() {
+		for ; next < len(g.needed) && len(reading) < most; next++ {
 			if !g.needed[next] {
 				continue
 			}
@@ -334,38 +332,34 @@ func (g *gatherer) sweep(ctx context.Context) error {
 			if !hit {
 				g.load(u)
 			}
-			units = append(units, u)
+			reading = append(reading, u)
 		}
-		return units
 	}
-	for reading := issue(); len(reading) > 0; {
+	defer func() { // after an error
+		for _, u := range reading {
+			_ = u.frame.Wait(context.Background())
+			u.frame.Unpin()
+		}
+	}()
+	for issue(); len(reading) > 0; issue() {
 		if err := ctx.Err(); err != nil {
-			_ = wait(reading)
-			unpin(reading)
 			return err
 		}
+		ready := reading[:min(group, len(reading))]
 		waited := time.Now()
-		err := wait(reading)
+		for _, u := range ready {
+			if err := u.frame.Wait(context.Background()); err != nil {
+				return err
+			}
+		}
 		e.meter.addSeconds(&e.meter.gatherWaitSeconds, waited)
-		if err != nil {
-			unpin(reading)
+		if err := g.distribute(ready); err != nil {
 			return err
 		}
-		ready := reading
-		reading = nil
-		if ahead {
-			reading = issue()
+		for _, u := range ready {
+			u.frame.Unpin()
 		}
-		err = g.distribute(ready)
-		unpin(ready)
-		if err != nil {
-			_ = wait(reading)
-			unpin(reading)
-			return err
-		}
-		if !ahead {
-			reading = issue()
-		}
+		reading = reading[len(ready):]
 	}
 	return nil
 }
@@ -500,31 +494,4 @@ func (g *gatherer) write(buf []byte, n int, at int64) {
 		g.free <- buf
 		g.writes.Done()
 	}})
-}
-
-// bodies reads the node lists of records in turn.
-type bodies struct {
-	h   *hyperbatch
-	mem []byte
-}
-
-// bodies returns a reader over mem, which has room for the longest list of nodes
-// in whole pages, and for aligning it.
-func (h *hyperbatch) bodies(mem []byte) *bodies {
-	skip := int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem))) & (layout.PageSize - 1))
-	return &bodies{h, mem[skip:]}
-}
-
-// nodes returns a record's nodes, valid until the next call.
-func (b *bodies) nodes(r *record) ([]uint32, error) {
-	n := 4 * int64(r.nodes)
-	if r.body != nil {
-		return words(r.body[:n]), nil
-	}
-	page := b.mem[:roundUp(n, layout.PageSize)]
-	q := &storage.Request{File: b.h.e.samples, Offset: r.at, Buf: page}
-	if err := b.h.e.Store.Pool().Do(q); err != nil {
-		return nil, err
-	}
-	return words(page[:n]), nil
 }

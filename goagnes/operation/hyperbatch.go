@@ -23,6 +23,7 @@ type hyperbatch struct {
 	bound *bound
 
 	records []record
+	seeds   *claim                // internal ids of all seeds while sampling, nil where windows look up theirs
 	counter *memory.AccessCounter // nil where no rows are gathered
 
 	mu           sync.Mutex
@@ -39,6 +40,7 @@ type hyperbatch struct {
 // release returns what the hyperbatch holds.
 func (h *hyperbatch) release() {
 	h.counts.release()
+	h.dropSeeds()
 	h.cached.release()
 	h.resident.release()
 	h.counter, h.cache, h.records = nil, nil, nil
@@ -81,6 +83,10 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 	}
 	defer columns.release()
 
+	if err := h.claimSeeds(); err != nil {
+		return err
+	}
+	defer h.dropSeeds()
 	size, at := e.plan.windowBytes(e.Budget.Free(), estimate, h.count)
 	memoryOf, err := e.claim("sampling window", size)
 	if err != nil {
@@ -88,6 +94,9 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 	}
 	defer func() { memoryOf.release() }()
 	w := &window{h: h, buffer: buffer, restore: restore, mem: newTwoEnded(memoryOf.mem)}
+	if err := w.readAllSeeds(ctx); err != nil {
+		return err
+	}
 	h.records = make([]record, 0, h.count)
 	for done := 0; done < h.count; {
 		if err := ctx.Err(); err != nil {
@@ -97,7 +106,11 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		err := w.sample(ctx, done, n)
 		if isSplit(err) {
 			e.meter.splits.Add(1)
-			if more := min(2*size, size+e.Budget.Free()); more >= size+max(size/8, leastWindow) {
+			least := max(size/8, leastWindow)
+			if n == 1 && h.dropSeeds() {
+				least = 2 * layout.PageSize
+			}
+			if more := min(2*size, size+e.Budget.Free()); more >= size+least {
 				memoryOf.release()
 				size = roundUp(more-layout.PageSize, layout.PageSize)
 				if memoryOf, err = e.claim("sampling window", size); err != nil {

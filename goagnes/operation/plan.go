@@ -10,7 +10,6 @@ import (
 	"fmt"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
-	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -28,6 +27,10 @@ const (
 	// keptShare is the part of the budget, one in so many, that a graph buffer of all
 	// blocks or a feature cache of all rows may take to be kept between hyperbatches.
 	keptShare = 16
+
+	// seedsShare is the part of what is free, one in so many, that the seeds of a
+	// hyperbatch may take while it is sampled.
+	seedsShare = 64
 
 	// publishedShare is the part of the budget, one in so many, that the graph buffer
 	// and the feature buffer get each under the published policy, where not given.
@@ -56,6 +59,7 @@ type plan struct {
 	featureBlocks int64 // in all
 	featureFrame  int64 // the rows of a feature block, of every column
 	featureFrames int64 // by number, 0: as many as a hyperbatch has room for
+	blockReads    int64 // reads that load a feature block, by number
 	areas         []int64
 	counts        int64 // access counts
 	index         int64 // T_ch^f
@@ -63,6 +67,7 @@ type plan struct {
 	chunkRows     int64 // row records of a chunk of the ring, by number
 	chunkBytes    int64 // a chunk: its rows may begin and end anywhere in a page
 	ringChunks    int64 // chunks of runs in flight
+	depth         int64 // reads that keep the device's queue full, by number
 }
 
 // ErrNoRows is returned by New for a feature buffer where no array of nodes is
@@ -100,13 +105,13 @@ func (p *plan) frames(argument string, given, frame, blocks, least int64) (int64
 // newPlan decides an engine's plan.
 func (e *Engine) newPlan() (plan, error) {
 	total := e.Budget.Total()
-	p := plan{published: e.Published, total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), columns: e.columnBytes() * int64(e.Threads), stride: e.stride, rows: e.stride > 0}
+	p := plan{published: e.Published, total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), columns: e.columnBytes() * int64(e.Threads), stride: e.stride, rows: e.stride > 0, depth: int64(e.Store.Pool().Depth())}
 	// 512 KiB of row records, less where the budget is small.
 	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
 	p.chunkBytes = roundUp(p.chunkRows*e.stride, layout.PageSize) + layout.PageSize
-	// As many as fill the device's queue, where a twelfth of the budget holds them: a
+	// As many as fill the device's queue, where an eighth of the budget holds them: a
 	// device of long latency is kept busy by the number of reads alone.
-	p.ringChunks = max(leastChunks, min(storage.DefaultRingDepth, total/12/p.chunkBytes))
+	p.ringChunks = max(leastChunks, min(p.depth, total/8/p.chunkBytes))
 	// 256 KiB, less where the budget is small, but what a row record and the bytes
 	// carried from the page before it need.
 	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
@@ -114,6 +119,7 @@ func (e *Engine) newPlan() (plan, error) {
 	if p.rows {
 		p.featureBlocks = max(e.primary().section.Blocks(e.manifest.Settings.BlockSize), 1)
 		p.featureFrame, p.areas = e.featureFrame()
+		p.blockReads = int64(len(e.columns))
 		p.counts = max(p.nodes, 1)
 		p.index, _ = memory.FeatureCacheBytes(p.nodes, 0, p.stride)
 		if p.featureFrames, err = p.frames("feature_buffer", e.FeatureBuffer, p.featureFrame, p.featureBlocks, leastFeatureFrames); err != nil {
@@ -186,6 +192,15 @@ func (p *plan) graphBytes(free int64) (size int64, keep bool) {
 	return size, p.published || size == all && all <= p.total/keptShare
 }
 
+// seedBytes returns the memory for the seeds of a hyperbatch, 0 where every window
+// looks up its own.
+func (p *plan) seedBytes(free, seeds int64) int64 {
+	if 4*seeds > free/seedsShare {
+		return 0
+	}
+	return 4 * seeds
+}
+
 // windowBytes returns the memory of the sampling window, and for how many
 // minibatches together it is expected to do.
 func (p *plan) windowBytes(free int64, each estimate, count int) (size int64, fit int) {
@@ -205,13 +220,14 @@ func (p *plan) keepsRows() bool {
 type drawn struct {
 	count   int
 	longest int64 // most nodes of a minibatch
+	nodes   int64 // of all minibatches
 	body    int64 // longest record in scratch
 	held    int64 // batches in flight, and what it takes to use one
 }
 
 // sortBytes returns the memory for sorting the cold rows of the largest
 // minibatch.
-func (d drawn) sortBytes() int64 { return scratchBytes(d.longest) }
+func (d drawn) sortBytes() int64 { return scratchBytes(d.longest, 1) }
 
 // deliveryBytes returns what delivery takes beside the cache and the slabs,
 // before it is known whether there are cold rows.
@@ -224,6 +240,7 @@ type gathering struct {
 	frames  int64 // of the feature buffer, by number
 	buffers int64 // write buffers, by number
 	lists   int64 // cold rows of all minibatches
+	bodies  int64 // lists of nodes of records in scratch that are read at a time, by number
 	room    int64 // rows of the feature cache
 	keep    bool  // the cache holds every row and is kept
 }
@@ -234,6 +251,7 @@ func (p *plan) gathering(free int64, d drawn) gathering {
 		frames:  min(p.featureBlocks, 2*sweepBlocks, max(leastFeatureFrames, free/8/p.featureFrame)),
 		buffers: max(leastWriteBuffers, min(mostWriteBuffers, free/16/p.writeBytes)),
 		lists:   max(free/8, 4*d.longest),
+		bodies:  1,
 	}
 	buffer := int64(0)
 	if p.featureFrames > 0 {
@@ -245,5 +263,26 @@ func (p *plan) gathering(free int64, d drawn) gathering {
 	step := p.index + buffer + g.buffers*p.writeBytes + int64(d.count)*layout.PageSize + g.lists + d.sortBytes()
 	g.room = max(0, min(free-step, free-p.index-d.held-p.deliveryBytes(d)))
 	g.keep = p.keepsRows() && g.room >= p.nodes*p.stride
+	if p.published {
+		return g
+	}
+	// What delivery takes lies idle until then: more lists make fewer sweeps, more
+	// frames and bodies keep more reads in flight.
+	spare := max(0, free-step-g.room)
+	take := func(want, share int64) int64 {
+		n := max(0, min(want, share))
+		spare -= n
+		return n
+	}
+	g.lists += take(4*d.nodes-g.lists, spare/2)
+	if d.body > 0 {
+		list := roundUp(4*d.longest, layout.PageSize)
+		n := min(int64(d.count), p.depth, 1+spare/4/max(list, 1))
+		g.bodies += take((n-1)*list, spare) / max(list, 1)
+	}
+	if p.featureFrames == 0 {
+		most := min(p.featureBlocks, max(2*sweepBlocks, p.depth/p.blockReads+sweepBlocks))
+		g.frames += take((most-g.frames)*p.featureFrame, spare/p.featureFrame*p.featureFrame) / p.featureFrame
+	}
 	return g
 }

@@ -219,6 +219,7 @@ func TestBug(t *testing.T) {
 			f := newFixture(t, tight, func(o *Options) {
 				o.Seeds = faultySeeds{AllSeeds(1000), &calls, at, c.fail}
 				o.InputIsID = true
+				o.Outputs.NodeIDs = false // else they need no looking up
 			})
 			_, _, err := drain(f.Start(context.Background(), 0))
 			var bug *BugError

@@ -49,6 +49,7 @@ type window struct {
 	taken   atomic.Int64
 	workers []sampler
 	restore []decompressor // by worker
+	down    bool           // the next sweep descends
 }
 
 // sampler is a worker's scratch.
@@ -102,6 +103,78 @@ func (w *window) sample(ctx context.Context, first, n int) error {
 	return nil
 }
 
+// seedsOf returns the number of seeds of a minibatch of the epoch.
+func (e *Engine) seedsOf(minibatch int64) int {
+	return int(min(int64(e.BatchSize), e.Seeds.Len()-minibatch*int64(e.BatchSize)))
+}
+
+// lookUpSeeds writes the seeds of minibatches from number first of the epoch on,
+// one after another, as internal ids.
+func (w *window) lookUpSeeds(ctx context.Context, first int64, out []uint32) error {
+	e := w.h.e
+	placesRaw, err := w.mem.takeHigh(int64(len(out)) * 8)
+	if err != nil {
+		return err
+	}
+	idsRaw, err := w.mem.takeHigh(int64(len(out)) * 8)
+	if err != nil || len(out) == 0 {
+		return err
+	}
+	places := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(placesRaw))), len(out))
+	ids := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(idsRaw))), len(out))
+	for at := 0; at < len(out); first++ {
+		n := e.seedsOf(first)
+		e.places(w.h.epoch, first, places[at:at+n])
+		at += n
+	}
+	if err := e.Seeds.Lookup(ctx, places, ids); err != nil {
+		return err
+	}
+	return w.toInternal(ctx, ids, out)
+}
+
+// claimSeeds takes memory for the seeds of the whole hyperbatch where that is
+// little, so that they are looked up at once and not by every window.
+func (h *hyperbatch) claimSeeds() error {
+	e := h.e
+	total := int64(0)
+	for i := range h.count {
+		total += int64(e.seedsOf(h.first + int64(i)))
+	}
+	n := e.plan.seedBytes(e.Budget.Free(), total)
+	if n == 0 {
+		return nil
+	}
+	var err error
+	h.seeds, err = e.claim("seeds", n)
+	return err
+}
+
+// readAllSeeds fills in what claimSeeds took, or gives it back where the window
+// has no room to look them up.
+func (w *window) readAllSeeds(ctx context.Context) error {
+	h := w.h
+	if h.seeds == nil {
+		return nil
+	}
+	err := w.lookUpSeeds(ctx, h.first, words(h.seeds.mem))
+	w.mem.reset()
+	w.mem.peak = 0
+	if isSplit(err) {
+		h.dropSeeds()
+		return nil
+	}
+	return err
+}
+
+// dropSeeds gives back the memory of the seeds and reports whether there was any.
+func (h *hyperbatch) dropSeeds() bool {
+	had := h.seeds != nil
+	h.seeds.release()
+	h.seeds = nil
+	return had
+}
+
 // readSeeds sets every minibatch's seeds, as internal ids.
 func (w *window) readSeeds(ctx context.Context, first int) error {
 	e := w.h.e
@@ -109,38 +182,20 @@ func (w *window) readSeeds(ctx context.Context, first int) error {
 	for j := range w.batches {
 		b := &w.batches[j]
 		index := w.h.first + int64(first+j)
-		from := index * int64(e.BatchSize)
-		b.rec = record{index: index, seeds: int(min(int64(e.BatchSize), e.Seeds.Len()-from))}
+		b.rec = record{index: index, seeds: e.seedsOf(index)}
 		b.key = batchKey(e.Seed, w.h.epoch, uint64(index))
 		total, most = total+b.rec.seeds, max(most, b.rec.seeds)
 	}
-	placesRaw, err := w.mem.takeHigh(int64(total) * 8)
-	if err != nil {
-		return err
-	}
-	idsRaw, err := w.mem.takeHigh(int64(total) * 8)
-	if err != nil {
-		return err
-	}
 	if total == 0 {
 		return nil
-	}
-	places := unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(placesRaw))), total)
-	ids := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(idsRaw))), total)
-	at := 0
-	for j := range w.batches {
-		r := &w.batches[j].rec
-		e.places(w.h.epoch, r.index, places[at:at+r.seeds])
-		at += r.seeds
-	}
-	if err := e.Seeds.Lookup(ctx, places, ids); err != nil {
-		return err
 	}
 	internal, err := w.mem.lowWords(total)
 	if err != nil {
 		return err
 	}
-	if err := w.toInternal(ctx, ids, internal); err != nil {
+	if w.h.seeds != nil {
+		copy(internal, words(w.h.seeds.mem)[int64(first)*int64(e.BatchSize):])
+	} else if err := w.lookUpSeeds(ctx, w.h.first+int64(first), internal); err != nil {
 		return err
 	}
 	raw, err := w.mem.takeHigh(tableBytes(most))
@@ -150,7 +205,7 @@ func (w *window) readSeeds(ctx context.Context, first int) error {
 	slots := unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(raw))), len(raw)/8)
 	var seen table
 	w.repeated = nil
-	at = 0
+	at := 0
 	for j := range w.batches {
 		b := &w.batches[j]
 		b.hops = append(b.hops, hopPart{nodes: internal[at : at+b.rec.seeds]})
@@ -234,7 +289,7 @@ func (w *window) toInternal(ctx context.Context, ids []uint64, out []uint32) err
 func (b *windowBatch) frontier() []uint32 { return b.hops[len(b.hops)-1].nodes }
 
 // sampleHop draws the neighbours of all frontiers (S-1 and S-2): bucket them,
-// then visit each block with a non-empty row once, in ascending order.
+// then visit each block with a non-empty row once, in order.
 func (w *window) sampleHop(ctx context.Context) error {
 	e := w.h.e
 	frontiers := make([][]uint32, len(w.batches))
@@ -309,8 +364,9 @@ type unit struct {
 }
 
 // visitBlocks loads each needed block once, ahead of the workers by as many
-// frames as there are, and lets the workers sample. Blocks reach the workers
-// in ascending order. A worker that fails goes on taking units, to unpin them.
+// frames as there are, and lets the workers sample. One sweep ascends, the next
+// descends, so that it begins with the blocks that the buffer still holds; as
+// published, all ascend. A worker that fails goes on taking units, to unpin them.
 func (w *window) visitBlocks(ctx context.Context) error {
 	e := w.h.e
 	sweep, cancel := context.WithCancelCause(ctx)
@@ -375,7 +431,13 @@ func (w *window) visit(ctx context.Context, s *sampler, u unit, skip bool) error
 
 func (w *window) loadBlocks(ctx context.Context, units chan<- unit) error {
 	e := w.h.e
-	for block := range e.Index.Blocks() {
+	blocks, down := e.Index.Blocks(), w.down
+	w.down = !e.plan.published && !down
+	for i := range blocks {
+		block := i
+		if down {
+			block = blocks - 1 - i
+		}
 		row := w.bucket.row(block)
 		if len(row) == 0 {
 			continue
