@@ -22,7 +22,7 @@ type OpenOptions struct {
 	NumThreads   int      // workers, default GOMAXPROCS
 	Scratch      string   // directory for what does not fit, default beside the store, or beside each of its stripe directories
 	ScratchLimit int64    // bytes of scratch at most, default half the free space
-	Stripes      []string // where the store's stripe directories lie, default where they were made
+	Stripes      []string // the store's stripe directories (NAME.stripe-…) where they lie now, in their order, default where they were made
 	// IO is the way to the device: "uring" (io_uring; refused where the system
 	// lacks or forbids it), "pread" (system calls from a pool of threads),
 	// "buffered" (likewise, through the page cache) or "auto", the default: uring

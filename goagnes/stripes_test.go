@@ -114,14 +114,24 @@ func TestStripes(t *testing.T) {
 // small builds a small striped store.
 func small(t *testing.T, path string, dirs []string, overwrite bool) error {
 	t.Helper()
+	_, err := smallNotes(t, path, dirs, overwrite)
+	return err
+}
+
+// smallNotes is small, and returns what the build told.
+func smallNotes(t *testing.T, path string, dirs []string, overwrite bool) ([]string, error) {
+	t.Helper()
 	n := int64(500)
 	src, dst := make([]int64, 3000), make([]int64, 3000)
 	for i := range src {
 		src[i], dst[i] = int64(i*7)%n, int64(i*13)%n
 	}
 	edges := goagnes.Input{Memory: &goagnes.Memory{Name: "edge_index", Data: bytesOf(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, 3000}}}
-	_, err := goagnes.Build(context.Background(), path, goagnes.BuildOptions{EdgeIndex: edges, NumNodes: n, Stripes: dirs, Overwrite: overwrite})
-	return err
+	report, err := goagnes.Build(context.Background(), path, goagnes.BuildOptions{EdgeIndex: edges, NumNodes: n, Stripes: dirs, Overwrite: overwrite})
+	if err != nil {
+		return nil, err
+	}
+	return report.Notes, nil
 }
 
 // TestStripeDirectories: a missing, a foreign and a misplaced directory are
@@ -239,4 +249,68 @@ func TestStripeLeftovers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestStripesInTheStore: a directory of the store that is replaced would go with
+// it.
+func TestStripesInTheStore(t *testing.T) {
+	dirs, root := ssds(t, 1), t.TempDir()
+	path, link := filepath.Join(root, "s"), filepath.Join(root, "link")
+	if err := small(t, path, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	inside := filepath.Join(path, "inside")
+	if err := os.Mkdir(inside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{path, link, inside} {
+		err := small(t, path, []string{dirs[0], dir}, true)
+		if err == nil || goagnes.Class(err) != "usage" || !strings.Contains(err.Error(), dir) {
+			t.Errorf("stripes in %s: %v", dir, err)
+		}
+		if left := entries(t, dirs); len(left) != 0 {
+			t.Errorf("a refused build left %v", left)
+		}
+		if report, err := goagnes.Verify(context.Background(), path, goagnes.VerifyOptions{}); err != nil || !report.OK() {
+			t.Errorf("a refused build harmed the store: %v, %v", report, err)
+		}
+	}
+	beside := path + "-1"
+	if err := os.Mkdir(beside, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := small(t, path, []string{beside}, true); err != nil {
+		t.Errorf("a directory whose name begins as the store's: %v", err)
+	}
+}
+
+// TestReplacedWithoutAStripe: of a replaced store with a directory that cannot
+// be told to be its own, the others are removed and that one is named.
+func TestReplacedWithoutAStripe(t *testing.T) {
+	dirs, path := ssds(t, 2), filepath.Join(t.TempDir(), "s")
+	if err := small(t, path, dirs, false); err != nil {
+		t.Fatal(err)
+	}
+	stripes := entries(t, dirs)
+	if err := os.Truncate(filepath.Join(stripes[0], layout.StripeFile), 0); err != nil {
+		t.Fatal(err)
+	}
+	notes, err := smallNotes(t, path, nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(notes, "\n"), stripes[0]) || strings.Contains(strings.Join(notes, "\n"), stripes[1]) {
+		t.Errorf("what is left is not told alone: %q", notes)
+	}
+	if left := entries(t, dirs); len(left) != 1 || left[0] != stripes[0] {
+		t.Errorf("%v is left, want %s", left, stripes[0])
+	}
+	s, err := goagnes.Open(path, goagnes.OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
 }

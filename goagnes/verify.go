@@ -10,7 +10,7 @@ import (
 // VerifyOptions configure [Verify].
 type VerifyOptions struct {
 	Memory   int64    // bytes, default 2 GiB
-	Stripes  []string // where the store's stripe directories lie, default where they were made
+	Stripes  []string // the store's stripe directories (NAME.stripe-…) where they lie now, in their order, default where they were made
 	Progress Progress
 	FS       storage.FS // on which the store lies, default the operating system's; for tests and measurement
 }

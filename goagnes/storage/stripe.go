@@ -148,33 +148,40 @@ func CheckStripes(fsys FS, m *layout.Manifest, dirs []string) error {
 		return layout.Errorf(layout.Corrupt, layout.ManifestFile, "the store is striped over %d directories, %d are named", m.Settings.Stripes, len(dirs))
 	}
 	for i, dir := range dirs {
-		path := filepath.Join(dir, layout.StripeFile)
-		st, err := orOS(fsys).Stat(path)
-		switch {
-		case errors.Is(err, os.ErrNotExist):
-			return layout.Errorf(layout.Corrupt, layout.StripeFile, "stripe directory %s is missing or has no such file: mount its device, or name the store's directories with stripes", dir)
-		case err != nil:
-			return (&File{path: path}).fail("stat", -1, err)
-		case !st.Mode().IsRegular() || st.Size() > layout.PageSize:
-			return layout.Errorf(layout.Corrupt, layout.StripeFile, "%s is not the file of a stripe directory", path)
-		}
-		f, err := OpenFile(fsys, path, Flags{Buffered: true})
-		if err != nil {
-			return err
-		}
-		b := make([]byte, st.Size())
-		n, err := f.ReadAt(b, 0)
-		f.Close()
-		if err != nil && err != io.EOF {
-			return err
-		}
-		if err := layout.CheckStripe(b[:n], layout.Stripe{ID: m.ID, Index: i, Count: len(dirs)}); err != nil {
-			var bad *layout.Error
-			if errors.As(err, &bad) {
-				bad.Msg = dir + ": " + bad.Msg
-			}
+		if err := CheckStripe(fsys, m, i, dir); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// CheckStripe checks that dir is stripe directory i of the store whose manifest
+// m is.
+func CheckStripe(fsys FS, m *layout.Manifest, i int, dir string) error {
+	path := filepath.Join(dir, layout.StripeFile)
+	st, err := orOS(fsys).Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return layout.Errorf(layout.Corrupt, layout.StripeFile, "stripe directory %s is missing or has no such file: mount its device, or name the store's directories with stripes", dir)
+	case err != nil:
+		return (&File{path: path}).fail("stat", -1, err)
+	case !st.Mode().IsRegular() || st.Size() > layout.PageSize:
+		return layout.Errorf(layout.Corrupt, layout.StripeFile, "%s is not the file of a stripe directory", path)
+	}
+	f, err := OpenFile(fsys, path, Flags{Buffered: true})
+	if err != nil {
+		return err
+	}
+	b := make([]byte, st.Size())
+	n, err := f.ReadAt(b, 0)
+	f.Close()
+	if err != nil && err != io.EOF {
+		return err
+	}
+	err = layout.CheckStripe(b[:n], layout.Stripe{ID: m.ID, Index: i, Count: m.Settings.Stripes})
+	var bad *layout.Error
+	if errors.As(err, &bad) {
+		bad.Msg = dir + ": " + bad.Msg
+	}
+	return err
 }

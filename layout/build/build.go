@@ -337,7 +337,7 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 		}
 		size += n
 	}
-	if err := b.stage.commit(o.Overwrite); err != nil {
+	if err := b.stage.commit(o.Overwrite, b.note); err != nil {
 		if b.stage.done { // the store is in place, and names them
 			b.stripes.commit()
 		}

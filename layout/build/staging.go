@@ -123,8 +123,9 @@ func removeLeftovers(fsys storage.FS, parent, prefix string) error {
 
 // commit makes the finished directory the store: it is synced, renamed into
 // place, and the parent is synced. A store that was there is replaced in one
-// step where the file system can exchange names, and removed then.
-func (s *staging) commit(overwrite bool) error {
+// step where the file system can exchange names, and removed then; note is told
+// what of it had to be left.
+func (s *staging) commit(overwrite bool, note func(string)) error {
 	if err := s.fsys.SyncDir(s.dir); err != nil {
 		return ioError(err, "syncing %s", s.dir)
 	}
@@ -138,7 +139,7 @@ func (s *staging) commit(overwrite bool) error {
 		return ioError(err, "syncing %s", s.parent)
 	}
 	if old != "" {
-		if err := removeStripes(s.fsys, old); err != nil {
+		if err := removeStripes(s.fsys, old, note); err != nil {
 			return err
 		}
 		if err := s.fsys.RemoveAll(old); err != nil {

@@ -66,6 +66,9 @@ func stageStripes(fsys storage.FS, parents []string, final string, note func(str
 		} else if err != nil {
 			return s, ioError(err, "looking at %s", given)
 		}
+		if within(parent, final) {
+			return s, usage("stripe directory %s lies in the store %s, which is replaced as a whole: name a directory beside it", given, final)
+		}
 		s.parents = append(s.parents, parent)
 		if err := removeStripeLeftovers(fsys, parent, final, named, note); err != nil {
 			return s, err
@@ -168,14 +171,31 @@ func (s *stripeStage) unlock() {
 	s.locks = nil
 }
 
-// removeStripes removes the stripe directories of a store that was replaced and
-// now lies in dir. Directories that are not its own are left.
-func removeStripes(fsys storage.FS, dir string) error {
-	m, err := readManifest(fsys, dir)
-	if err != nil || len(m.Stripes) == 0 || storage.CheckStripes(fsys, m, m.Stripes) != nil {
-		return nil // none, or not to be told from another store's
+// within reports whether the directory is outer or lies in it.
+func within(dir, outer string) bool {
+	if d, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = d
 	}
-	for _, stripe := range m.Stripes {
+	if o, err := filepath.EvalSymlinks(outer); err == nil {
+		outer = o
+	}
+	rel, err := filepath.Rel(outer, dir)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// removeStripes removes the stripe directories of a store that was replaced and
+// now lies in dir. A directory that cannot be told to be its own is left, and
+// told by note.
+func removeStripes(fsys storage.FS, dir string, note func(string)) error {
+	m, err := readManifest(fsys, dir)
+	if err != nil {
+		return nil // no store, or not to be told which directories are its own
+	}
+	for i, stripe := range m.Stripes {
+		if err := storage.CheckStripe(fsys, m, i, stripe); err != nil {
+			note(fmt.Sprintf("%s, of the store that was replaced, is left as it is: %v", stripe, err))
+			continue
+		}
 		if err := fsys.RemoveAll(stripe); err != nil {
 			return ioError(err, "the store is in place, but a stripe directory of the one it replaces could not be removed")
 		}

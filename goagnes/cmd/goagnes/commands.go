@@ -35,5 +35,5 @@ func openFlags(set *flag.FlagSet) *goagnes.OpenOptions {
 
 // stripesFlag declares where the stripe directories of an existing store lie.
 func stripesFlag(set *flag.FlagSet, to *[]string) {
-	set.Var(foldersValue{to}, "stripes", "`folders` where the store's stripe directories lie, separated by commas, default where they were made")
+	set.Var(foldersValue{to}, "stripes", "`folders` NAME.stripe-… of the store where they lie now, in their order, separated by commas, default where they were made")
 }
