@@ -45,6 +45,43 @@ func TestGNN(t *testing.T) {
 	}
 }
 
+// Dense attributes take the place of a sparse matrix; both forms give equal rows.
+func TestGNNDense(t *testing.T) {
+	rows := func(a map[string][]byte) (all []byte) {
+		d, err := Open(context.Background(), archive(t, 8, a), "gnn", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := d.Arrays["x"]
+		if x.Len() != 4 || !slices.Equal(x.RowShape(), []int64{3}) || x.DType() != layout.Float32 {
+			t.Errorf("x: %d rows of %v, %v", x.Len(), x.RowShape(), x.DType())
+		}
+		err = x.Scan(context.Background(), func(_ int64, rows []byte) error {
+			all = append(all, rows...)
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	dense := gnnArchive()
+	for name := range dense {
+		if strings.HasPrefix(name, "attr_") {
+			delete(dense, name)
+		}
+	}
+	dense["attr_matrix"] = floats([]int64{4, 3}, 0, 0, 5, 0, 0, 0, 6, 7, 0, 0, 8, 0)
+	if a, b := rows(dense), rows(gnnArchive()); len(a) != 4*3*4 || !slices.Equal(a, b) {
+		t.Errorf("dense %v, sparse %v", a, b)
+	}
+	dense["attr_matrix"] = floats([]int64{3, 3}, 0, 0, 5, 0, 0, 0, 6, 7, 0)
+	_, err := Open(context.Background(), archive(t, 0, dense), "gnn", Options{})
+	if err == nil || class(err) != "input" || !strings.Contains(err.Error(), "3 rows for 4 nodes") {
+		t.Errorf("rows are missing: %v", err)
+	}
+}
+
 func TestGNNRefused(t *testing.T) {
 	for name, change := range map[string]func(map[string][]byte){
 		"adj_data is missing": func(a map[string][]byte) { delete(a, "adj_data") },
