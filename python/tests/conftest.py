@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +16,11 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+
+# A shell starts background jobs with interrupts ignored, and children inherit that: the tests of
+# interruptions would wait for ever.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _builder():
