@@ -288,7 +288,7 @@ func TestExportResume(t *testing.T) {
 	o := exportOptions(2)
 	o.BatchSize, o.NoEdgeIDs = 10, true
 	var mismatch *export.MismatchError
-	if _, err := goagnes.Export(context.Background(), s, out, o); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "batch_size was 20, is 10") || !strings.Contains(err.Error(), "e_id") {
+	if _, err := goagnes.Export(context.Background(), s, out, o); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "batch_size was 20, is 10") || !strings.Contains(err.Error(), "e_id") || !strings.Contains(err.Error(), "holds an unfinished export") {
 		t.Errorf("other settings: %v", err)
 	}
 	o = exportOptions(2)

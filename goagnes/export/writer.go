@@ -101,11 +101,11 @@ func (w *Writer) take(overwrite bool) error {
 		}
 		return w.clear(func(string) bool { return false })
 	case !same:
-		state := "unfinished export"
+		state := "an unfinished export"
 		if finished {
-			state = "finished export"
+			state = "a finished export"
 		}
-		return &MismatchError{w.dir, fmt.Sprintf("holds an %s of other settings: %s; give these settings, another folder, or overwrite", state, difference(old, &w.index))}
+		return &MismatchError{w.dir, fmt.Sprintf("holds %s of other settings: %s; give these settings, another folder, or overwrite", state, difference(old, &w.index))}
 	case finished:
 		w.index, w.done = *old, true
 		return w.remove(PartialFile)

@@ -167,6 +167,9 @@ func Detect(path string) (string, error) {
 	case slices.Contains(head, 0):
 		return "", inputError(path, "neither text nor a known binary format")
 	}
+	if ext := filepath.Ext(path); len(head) == 0 && !compressed && slices.Contains([]string{".gz", ".zst", ".parquet"}, ext) {
+		return "", inputError(path, "an empty file, where one of %s is due", ext)
+	}
 	if base := strings.TrimSuffix(strings.TrimSuffix(path, ".gz"), ".zst"); strings.HasSuffix(base, ".mtx") {
 		return "", inputError(path, "called .mtx, without the first line %%%%MatrixMarket; name the format, mtx or snap")
 	}
