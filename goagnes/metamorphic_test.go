@@ -212,7 +212,7 @@ func (m *metamorphic) try(a trial) error {
 		return fmt.Errorf("%d hyperbatches for %d minibatches", st.Hyperbatches, st.Minibatches)
 	case st.IO.Engine != engine:
 		return fmt.Errorf("the way to the device is %q, want %q", st.IO.Engine, engine)
-	case len(st.IO.StripeBytes) != int(a.number("stripes")):
+	case len(st.IO.StripeBytes) > int(a.number("stripes")): // those that something was read from
 		return fmt.Errorf("%d stripes are counted", len(st.IO.StripeBytes))
 	}
 	return nil
