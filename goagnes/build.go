@@ -57,6 +57,7 @@ type BuildOptions struct {
 	Scratch      string           // directory for scratch files, default beside the store
 	ScratchLimit int64            // bytes, default half the free space
 	NumThreads   int              // default 2
+	IO           string           // the way to the device, as OpenOptions.IO
 	Stripes      []string         // directories over which the store is spread, each on an SSD of its own; default none
 	Overwrite    bool             // replace a store at path
 	Format       string           // of Import's source, default "auto"
@@ -120,6 +121,9 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 	if _, _, err := layout.ParseCompression(o.Compression); err != nil {
 		return nil, &UnsupportedError{"compression", o.Compression, `"none", "zstd" and "zstd:1" to "zstd:9" are`}
 	}
+	if err := checkIO(o.IO); err != nil {
+		return nil, err
+	}
 	so := source.Options{Scratch: o.Scratch}
 	record := sourceRecord{Source: from, Format: d.Format, Notes: d.Notes, Inputs: map[string]string{},
 		Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates, Split: o.Split, SplitSeed: o.SplitSeed}
@@ -128,7 +132,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		IDs: o.IDs, RankIDs: d.RankIDs, NodeIDs: d.NodeIDs, Undirected: o.Undirected, SelfLoops: o.SelfLoops, Duplicates: o.Duplicates,
 		Order: o.Order, BlockSize: o.BlockSize, Compression: o.Compression, Memory: o.Memory,
 		Scratch: o.Scratch, ScratchLimit: o.ScratchLimit, Stripes: o.Stripes, Overwrite: o.Overwrite, Notes: d.Notes,
-		Threads: o.NumThreads, Progress: o.Progress, FS: o.FS,
+		Threads: o.NumThreads, Progress: o.Progress, IO: o.IO, FS: o.FS,
 	}
 	if options.Arrays == nil {
 		options.Arrays = map[string]source.Rows{}

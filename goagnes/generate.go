@@ -25,6 +25,7 @@ type GenerateOptions struct {
 	Scratch      string
 	ScratchLimit int64
 	NumThreads   int
+	IO           string
 	Stripes      []string
 	Overwrite    bool
 	Progress     Progress
@@ -56,6 +57,6 @@ func Generate(ctx context.Context, path string, o GenerateOptions) (*BuildReport
 	}
 	return buildStore(ctx, path, "generate", d, BuildOptions{
 		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory, Scratch: o.Scratch, ScratchLimit: o.ScratchLimit,
-		NumThreads: o.NumThreads, Stripes: o.Stripes, Overwrite: o.Overwrite, Progress: o.Progress,
+		NumThreads: o.NumThreads, IO: o.IO, Stripes: o.Stripes, Overwrite: o.Overwrite, Progress: o.Progress,
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +57,11 @@ func TestIO(t *testing.T) {
 		if st.IO.Engine != c.engine || st.IO.Direct != c.direct || st.BytesRead == 0 {
 			t.Errorf("%s: engine %q, direct %v, %d bytes; want %q, %v", name, st.IO.Engine, st.IO.Direct, st.BytesRead, c.engine, c.direct)
 		}
+		info := s.Info()
+		if wantOwn := map[string]string{"": auto, "auto": auto}[c.store]; info.Engine != c.store && info.Engine != wantOwn || info.Direct != (c.fs == nil && c.store != "buffered") ||
+			(info.DirectRefused != "") != (c.fs != nil) {
+			t.Errorf("%s: the store says engine %q, direct %v, refused of %q", name, info.Engine, info.Direct, info.DirectRefused)
+		}
 		if c.fs != nil && st.IO.FallbackBytes != st.BytesRead+st.BytesWritten {
 			t.Errorf("%s: %d of %d bytes are counted as fallen back", name, st.IO.FallbackBytes, st.BytesRead+st.BytesWritten)
 		}
@@ -68,6 +74,40 @@ func TestIO(t *testing.T) {
 	}
 	if _, err := goagnes.Open(path, goagnes.OpenOptions{IO: "mmap"}); goagnes.Class(err) != goagnes.ClassUnsupported {
 		t.Errorf("an unknown way: %v", err)
+	}
+}
+
+// A store does not depend on the way in which it was built, nor its verification.
+func TestBuildIO(t *testing.T) {
+	g := ringGraph(500)
+	id := ""
+	for _, c := range []struct {
+		io string
+		fs storage.FS
+	}{{"", nil}, {"pread", nil}, {"buffered", nil}, {"uring", nil}, {"auto", inject.New(nil, inject.Options{RefuseDirect: true})}} {
+		if c.io == "uring" && storage.RingRefusal() != nil {
+			continue
+		}
+		path := filepath.Join(t.TempDir(), "store")
+		report := g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, IO: c.io, FS: c.fs})
+		if id == "" {
+			id = report.BuildID
+		}
+		said := strings.Contains(strings.Join(report.Notes, "\n"), "refuses direct I/O")
+		if report.BuildID != id || said != (c.fs != nil) {
+			t.Errorf("io=%q: build id %s, want %s; notes %q", c.io, report.BuildID, id, report.Notes)
+		}
+		v, err := goagnes.Verify(t.Context(), path, goagnes.VerifyOptions{IO: c.io, FS: c.fs})
+		if err != nil || !v.OK() {
+			t.Errorf("io=%q: %v, %v", c.io, err, v)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "store")
+	if _, err := goagnes.Generate(t.Context(), path, goagnes.GenerateOptions{NumNodes: 10, IO: "mmap"}); goagnes.Class(err) != goagnes.ClassUnsupported {
+		t.Errorf("an unknown way to build: %v", err)
+	}
+	if _, err := goagnes.Verify(t.Context(), path, goagnes.VerifyOptions{IO: "mmap"}); goagnes.Class(err) != goagnes.ClassUnsupported {
+		t.Errorf("an unknown way to verify: %v", err)
 	}
 }
 

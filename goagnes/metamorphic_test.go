@@ -236,9 +236,10 @@ func (m *metamorphic) store(a trial) (string, error) {
 	if a.subject.built != nil {
 		g = a.subject.built
 	}
-	return path, g.write(path, goagnes.BuildOptions{
+	_, err := g.write(path, goagnes.BuildOptions{
 		Order: a.settings["order"], BlockSize: a.number("block") << 10, Compression: a.settings["compression"], Stripes: dirs,
 	})
+	return path, err
 }
 
 // options returns the loader's options of a trial.

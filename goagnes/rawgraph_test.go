@@ -88,14 +88,16 @@ func (g *rawGraph) draw(r *rand.Rand, split string, share int) *rawGraph {
 	return g
 }
 
-func (g *rawGraph) build(t testing.TB, dir string, o goagnes.BuildOptions) {
+func (g *rawGraph) build(t testing.TB, dir string, o goagnes.BuildOptions) *goagnes.BuildReport {
 	t.Helper()
-	if err := g.write(dir, o); err != nil {
+	report, err := g.write(dir, o)
+	if err != nil {
 		t.Fatal(err)
 	}
+	return report
 }
 
-func (g *rawGraph) write(dir string, o goagnes.BuildOptions) error {
+func (g *rawGraph) write(dir string, o goagnes.BuildOptions) (*goagnes.BuildReport, error) {
 	array := func(name string, d layout.DType, b []byte, shape ...int64) goagnes.Input {
 		return goagnes.Input{Memory: &goagnes.Memory{Name: name, Data: b, DType: d, Shape: shape}}
 	}
@@ -114,8 +116,7 @@ func (g *rawGraph) write(dir string, o goagnes.BuildOptions) error {
 	if g.undirected || g.selfLoops != "" || g.duplicates != "" {
 		o.Undirected, o.SelfLoops, o.Duplicates = g.undirected, g.selfLoops, g.duplicates
 	}
-	_, err := goagnes.Build(context.Background(), dir, o)
-	return err
+	return goagnes.Build(context.Background(), dir, o)
 }
 
 // edges returns the edges after the edits, by ascending id.

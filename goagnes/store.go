@@ -98,18 +98,35 @@ func Open(path string, o OpenOptions) (*Store, error) {
 
 // newPool starts a pool with that way to the device.
 func newPool(io string, fsys storage.FS) (*storage.Pool, error) {
-	switch io {
-	case "", storage.IOAuto, storage.IOUring, storage.IOPread, storage.IOBuffered:
-	default:
-		return nil, &UnsupportedError{"io", io, `"auto", "uring", "pread" and "buffered" are`}
+	if err := checkIO(io); err != nil {
+		return nil, err
 	}
 	p := storage.NewPool(storage.PoolOptions{IO: io, FS: fsys})
 	if io == storage.IOUring && p.Refusal() != nil {
-		err := &UnsupportedError{"io", io, `"auto" and "pread" are; ` + p.Refusal().Error()}
+		err := refuseRing(p.Refusal())
 		p.Close()
 		return nil, err
 	}
 	return p, nil
+}
+
+// checkIO refuses what is no way to the device, and the ring where the system
+// forbids it.
+func checkIO(io string) error {
+	switch io {
+	case "", storage.IOAuto, storage.IOPread, storage.IOBuffered:
+		return nil
+	case storage.IOUring:
+		if refusal := storage.RingRefusal(); refusal != nil {
+			return refuseRing(refusal)
+		}
+		return nil
+	}
+	return &UnsupportedError{"io", io, `"auto", "uring", "pread" and "buffered" are`}
+}
+
+func refuseRing(why error) error {
+	return &UnsupportedError{"io", storage.IOUring, `"auto" and "pread" are; ` + why.Error()}
 }
 
 func (s *Store) checksumCache() int64 { return min(int64(4<<20), max(s.options.Memory/64, 256<<10)) }
@@ -265,6 +282,11 @@ type Info struct {
 	Memory        int64                `json:"memory"` // budget
 	NumThreads    int                  `json:"num_threads"`
 	MemoryByUse   map[string]int64     `json:"memory_by_use"` // bytes reserved now
+	Engine        string               `json:"engine"`        // the way to the device: "uring", "pread" or "buffered"
+	Direct        bool                 `json:"direct"`        // the page cache is bypassed
+	// DirectRefused names the first file that goes through the page cache because
+	// its file system refuses direct I/O: memory that the budget does not bound.
+	DirectRefused string `json:"direct_refused,omitempty"`
 }
 
 // Info returns the store's description.
@@ -274,6 +296,8 @@ func (s *Store) Info() Info {
 		Stripes: s.files.Stripes(), Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
 		FormatVersion: m.FormatVersion(), BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
 		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}
+	counters := s.pool.Counters()
+	i.Engine, i.Direct, i.DirectRefused = counters.Engine, counters.Direct, counters.FallbackFile
 	for _, c := range m.Sections {
 		i.Bytes += c.Bytes
 		i.Sections[c.Name] = c.Bytes
@@ -292,7 +316,8 @@ type Calibration = storage.Calibration
 
 // Calibrate measures the device by direct reads of the store's largest file, of
 // several sizes at random places; of a striped store, that of its first stripe
-// directory. It takes about a second.
+// directory. The reads take the store's way to the device, at the depth of its
+// queue; of a store opened "buffered", "pread". It takes about a second.
 func (s *Store) Calibrate(ctx context.Context) (Calibration, error) {
 	largest := &s.files.Manifest().Sections[0]
 	for i := range s.files.Manifest().Sections {
@@ -304,7 +329,11 @@ func (s *Store) Calibrate(ctx context.Context) (Calibration, error) {
 	if stripes := s.files.Stripes(); len(stripes) > 0 {
 		dir = stripes[0]
 	}
-	return storage.Calibrate(ctx, dir, storage.CalibrateOptions{FS: s.options.FS, Path: filepath.Join(dir, largest.File)})
+	io := s.pool.Engine()
+	if io == storage.IOBuffered { // the device is asked for, not the page cache
+		io = storage.IOPread
+	}
+	return storage.Calibrate(ctx, dir, storage.CalibrateOptions{FS: s.options.FS, IO: io, Depth: s.pool.Depth(), Path: filepath.Join(dir, largest.File)})
 }
 
 // Counters returns what was read and written so far by everything that uses

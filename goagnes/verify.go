@@ -11,6 +11,7 @@ import (
 type VerifyOptions struct {
 	Memory   int64    // bytes, default 2 GiB
 	Stripes  []string // the store's stripe directories (NAME.stripe-…) where they lie now, in their order, default where they were made
+	IO       string   // the way to the device, as OpenOptions.IO
 	Progress Progress
 	FS       storage.FS // on which the store lies, default the operating system's; for tests and measurement
 }
@@ -21,5 +22,8 @@ type VerifyReport = build.VerifyReport
 // Verify reads every byte of the store at path and reports all that is wrong
 // with it; an error means that it could not be read at all.
 func Verify(ctx context.Context, path string, o VerifyOptions) (*VerifyReport, error) {
-	return build.Verify(ctx, path, build.VerifyOptions{Memory: o.Memory, Stripes: o.Stripes, Progress: o.Progress, FS: o.FS})
+	if err := checkIO(o.IO); err != nil {
+		return nil, err
+	}
+	return build.Verify(ctx, path, build.VerifyOptions{IO: o.IO, Memory: o.Memory, Stripes: o.Stripes, Progress: o.Progress, FS: o.FS})
 }

@@ -56,7 +56,7 @@ func runBuild(ctx context.Context, kind string, request json.RawMessage, report 
 		Split: r.Split, SplitSeed: r.SplitSeed, NumNodes: r.NumNodes, IDs: r.IDs, Undirected: r.Undirected, SelfLoops: r.SelfLoops, Duplicates: r.Duplicates,
 		Order: r.Order, BlockSize: r.BlockSize, FeatureDType: r.FeatureDType,
 		Compression: r.Compression, Memory: r.Memory, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit,
-		NumThreads: r.NumThreads, Stripes: r.Stripes, Overwrite: r.Overwrite, Format: r.Format, SplitIndex: r.SplitIndex, Progress: goagnes.Progress(report),
+		NumThreads: r.NumThreads, Stripes: r.Stripes, IO: r.IO, Overwrite: r.Overwrite, Format: r.Format, SplitIndex: r.SplitIndex, Progress: goagnes.Progress(report),
 		Splits: make(map[string]goagnes.Input, len(r.Splits)),
 	}
 	var err error
@@ -132,5 +132,5 @@ func runVerify(ctx context.Context, request json.RawMessage, report control.Prog
 	if err := decode(request, &r); err != nil {
 		return nil, err
 	}
-	return goagnes.Verify(ctx, r.Path, goagnes.VerifyOptions{Stripes: r.Stripes, Progress: goagnes.Progress(report)})
+	return goagnes.Verify(ctx, r.Path, goagnes.VerifyOptions{Stripes: r.Stripes, IO: r.IO, Progress: goagnes.Progress(report)})
 }

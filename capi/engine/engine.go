@@ -44,6 +44,7 @@ type resources struct {
 	Scratch      string   `json:"scratch"`
 	ScratchLimit int64    `json:"scratch_limit"`
 	Stripes      []string `json:"stripes"`
+	IO           string   `json:"io"`
 }
 
 // Open implements control.Engine.
@@ -53,7 +54,7 @@ func (engine) Open(path string, request json.RawMessage) (control.Store, error) 
 		return nil, err
 	}
 	s, err := goagnes.Open(path, goagnes.OpenOptions{
-		Memory: r.Memory, NumThreads: r.NumThreads, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit, Stripes: r.Stripes,
+		Memory: r.Memory, NumThreads: r.NumThreads, Scratch: r.Scratch, ScratchLimit: r.ScratchLimit, Stripes: r.Stripes, IO: r.IO,
 	})
 	if err != nil {
 		return nil, err

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +18,10 @@ import (
 // CalibrateOptions configure Calibrate; the zero value is the default.
 type CalibrateOptions struct {
 	FS      FS      // nil = OS
+	IO      string  // the way to the device, as PoolOptions.IO
 	Path    string  // file to read; "" = a temporary one made in dir
 	Bytes   int64   // size of the temporary file, 0 = 128 MiB
-	Depth   int     // requests in flight, 0 = DefaultDepth
+	Depth   int     // requests in flight, 0 = as PoolOptions.Depth; of large reads, no more than 64 MiB or 16
 	Seconds float64 // time spent on each size, 0 = 0.08
 	Sizes   []int64 // bytes of a read, multiples of layout.PageSize; nil = 4 KiB to 4 MiB
 }
@@ -33,6 +32,7 @@ type CalibrateOptions struct {
 type Calibration struct {
 	SecondsPerRead float64            `json:"seconds_per_read"`
 	BytesPerSecond float64            `json:"bytes_per_second"`
+	Engine         string             `json:"engine"` // the way to the device: Pool.Engine
 	Depth          int                `json:"depth"`
 	Direct         bool               `json:"direct"` // false: measured through the page cache
 	Points         []CalibrationPoint `json:"points"`
@@ -73,16 +73,14 @@ func Calibrate(ctx context.Context, dir string, o CalibrateOptions) (Calibration
 	if o.Sizes == nil {
 		o.Sizes = defaultSizes
 	}
-	if o.Depth <= 0 {
-		o.Depth = DefaultDepth
-	}
-	o.Depth = min(o.Depth, MaxDepth)
 	for _, s := range o.Sizes {
 		if s <= 0 || s%layout.PageSize != 0 {
 			panic(fmt.Sprintf("storage: a calibration size of %d bytes", s))
 		}
 	}
-	fsys := orOS(o.FS)
+	pool := NewPool(PoolOptions{FS: o.FS, IO: o.IO, Depth: o.Depth})
+	defer pool.Close()
+	fsys := pool.FS()
 	path := o.Path
 	if path == "" {
 		var random [8]byte
@@ -93,7 +91,7 @@ func Calibrate(ctx context.Context, dir string, o CalibrateOptions) (Calibration
 			return Calibration{}, err
 		}
 	}
-	f, err := OpenFile(fsys, path, Flags{})
+	f, err := OpenFile(fsys, path, Flags{Buffered: pool.buffered()})
 	if err != nil {
 		return Calibration{}, err
 	}
@@ -102,12 +100,12 @@ func Calibrate(ctx context.Context, dir string, o CalibrateOptions) (Calibration
 	if err != nil {
 		return Calibration{}, err
 	}
-	c := Calibration{Depth: o.Depth}
+	c := Calibration{Engine: pool.Engine(), Depth: pool.Depth()}
 	for _, s := range o.Sizes {
 		if s > size {
 			continue
 		}
-		p, err := measure(ctx, f, s, size, o)
+		p, err := measure(ctx, pool, f, s, size, o.Seconds)
 		if err != nil {
 			return Calibration{}, err
 		}
@@ -151,10 +149,17 @@ func fillFile(ctx context.Context, fsys FS, path string, n int64) error {
 	return f.Sync()
 }
 
-// measure keeps o.Depth reads of size bytes in flight for o.Seconds, at least
+// Of large reads, no more are in flight than these bytes hold, but so many are.
+const (
+	calibrateBytes = 64 << 20
+	calibrateDepth = 16
+)
+
+// measure keeps reads of size bytes in flight for that many seconds, at least
 // two rounds of them.
-func measure(ctx context.Context, f *File, size, fileSize int64, o CalibrateOptions) (CalibrationPoint, error) {
-	mem, err := unix.Mmap(-1, 0, int(size)*o.Depth, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+func measure(ctx context.Context, pool *Pool, f *File, size, fileSize int64, seconds float64) (CalibrationPoint, error) {
+	depth := min(int64(pool.Depth()), max(calibrateDepth, calibrateBytes/size))
+	mem, err := unix.Mmap(-1, 0, int(size*depth), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return CalibrationPoint{}, f.fail("map memory to calibrate", -1, err)
 	}
@@ -162,38 +167,39 @@ func measure(ctx context.Context, f *File, size, fileSize int64, o CalibrateOpti
 	for i := 0; i < len(mem); i += layout.PageSize { // page faults are not the device's
 		mem[i] = 1
 	}
-	places := (fileSize-size)/layout.PageSize + 1
 	var (
-		wg    sync.WaitGroup
-		reads atomic.Int64
-		errs  = make([]error, o.Depth)
-		start = time.Now()
-		end   = start.Add(time.Duration(o.Seconds * float64(time.Second)))
+		places = (fileSize-size)/layout.PageSize + 1
+		random = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+		done   = make(chan *Request, depth)
+		reads  = make([]Request, depth)
+		start  = time.Now()
+		end    = start.Add(time.Duration(seconds * float64(time.Second)))
+		n      = int64(0)
 	)
-	for w := range o.Depth {
-		wg.Add(1)
-		go func() {
-			defer wg.Done()
-			random := rand.New(rand.NewPCG(rand.Uint64(), uint64(w)))
-			b := mem[int64(w)*size : int64(w+1)*size]
-			for n := 0; n < 2 || time.Now().Before(end); n++ {
-				if errs[w] = ctx.Err(); errs[w] != nil {
-					return
-				}
-				at := random.Int64N(places) * layout.PageSize
-				if _, errs[w] = f.transfer(b, at, false); errs[w] != nil {
-					return
-				}
-				reads.Add(1)
-			}
-		}()
+	submit := func(r *Request) {
+		r.Offset = random.Int64N(places) * layout.PageSize
+		pool.Submit(r)
 	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	for i := range reads {
+		reads[i] = Request{File: f, Buf: mem[int64(i)*size : int64(i+1)*size], Done: func(r *Request) { done <- r }}
+		submit(&reads[i])
+	}
+	for inFlight := depth; inFlight > 0; {
+		r := <-done
+		if err == nil {
+			err = errors.Join(r.Err, ctx.Err())
+		}
+		n++
+		if err == nil && (n <= depth || time.Now().Before(end)) {
+			submit(r)
+		} else {
+			inFlight--
+		}
+	}
+	if err != nil {
 		return CalibrationPoint{}, err
 	}
 	s := time.Since(start).Seconds()
-	n := reads.Load()
 	return CalibrationPoint{Size: size, Reads: n, Seconds: s, BytesPerSecond: float64(n*size) / s}, nil
 }
 

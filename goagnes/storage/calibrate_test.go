@@ -47,6 +47,16 @@ func TestCalibrate(t *testing.T) {
 	if len(c.Points) != 2 || c.Points[0].Reads < 8 || c.Depth != 4 || !(c.BytesPerSecond > 0) || c.SecondsPerRead < 0 {
 		t.Fatalf("%+v", c)
 	}
+	ways := map[string]int{IOPread: DefaultDepth, IOBuffered: DefaultDepth}
+	if RingRefusal() == nil {
+		ways[IOUring] = DefaultRingDepth
+	}
+	for way, depth := range ways {
+		c, err := Calibrate(context.Background(), dir, CalibrateOptions{IO: way, Bytes: 1 << 20, Seconds: 0.001, Sizes: []int64{page}})
+		if err != nil || c.Engine != way || c.Depth != depth || c.Points[0].Reads < int64(2*depth) || c.Direct && way == IOBuffered {
+			t.Errorf("by %s: %v, %+v", way, err, c)
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := Calibrate(ctx, dir, o); !errors.Is(err, context.Canceled) {

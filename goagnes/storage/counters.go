@@ -63,6 +63,9 @@ type Counters struct {
 	ChecksumRead   int64 `json:"checksum_bytes_read"` // of checksum tables
 	FallbackBytes  int64 `json:"fallback_bytes"`      // moved through the page cache because direct I/O was refused
 
+	// FallbackFile is the first file that FallbackBytes counts a transfer of.
+	FallbackFile string `json:"fallback_file,omitempty"`
+
 	PagesVerified int64   `json:"pages_verified"`
 	VerifySeconds float64 `json:"verify_seconds"` // thread time spent on checksums
 	Failures      int64   `json:"failures"`       // requests that ended in an error
@@ -165,6 +168,9 @@ func (r *recorder) end(start time.Time, f *File, write bool, n int64, err error)
 	}
 	if f.fellBack() {
 		r.mu.FallbackBytes += n
+		if r.mu.FallbackFile == "" {
+			r.mu.FallbackFile = f.path
+		}
 	}
 	if f.stripe > 0 {
 		for len(r.mu.StripeBytes) < f.stripe {

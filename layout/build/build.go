@@ -74,6 +74,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -153,6 +154,8 @@ type Options struct {
 	// 1 a pass stays on the thread of the reader. Sorting beside encoding, and reading
 	// rows ahead, take a second thread always.
 	Threads int
+	// IO is the way to the device, as storage.PoolOptions.IO.
+	IO string
 	// FS is the file system through which the store and scratch are reached; nil =
 	// the operating system's. For tests and measurement.
 	FS storage.FS
@@ -291,7 +294,7 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 			scratch = b.stripes.parents
 		}
 	}
-	b.pool = storage.NewPool(storage.PoolOptions{FS: o.FS})
+	b.pool = storage.NewPool(storage.PoolOptions{FS: o.FS, IO: o.IO})
 	defer b.pool.Close()
 	if b.scratch, err = storage.OpenScratch(o.FS, scratch, o.ScratchLimit); err != nil {
 		return nil, err
@@ -349,6 +352,9 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 	c := b.pool.Counters()
 	r.BytesRead += c.BytesRead
 	r.BytesWritten += c.BytesWritten
+	if c.FallbackFile != "" {
+		r.Notes = append(r.Notes, fmt.Sprintf("the file system of %s refuses direct I/O: files went through the page cache, which memory does not bound", filepath.Dir(c.FallbackFile)))
+	}
 	r.StoreBytes = size
 	r.NumNodes, r.NumEdges, r.NumClasses = m.NumNodes, m.NumEdges, m.NumClasses
 	if x := m.Section(layout.SectionX); x != nil {

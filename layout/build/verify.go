@@ -25,6 +25,8 @@ const maxFindings = 10_000
 type VerifyOptions struct {
 	// Memory is the budget in bytes; 0 = DefaultVerifyMemory.
 	Memory int64
+	// IO is the way to the device, as storage.PoolOptions.IO.
+	IO string
 	// FS is the file system on which the store lies; nil = the operating system's.
 	FS storage.FS
 	// Stripes are the directories over which the store is striped, where they lie
@@ -97,7 +99,7 @@ func Verify(ctx context.Context, dir string, o VerifyOptions) (*VerifyReport, er
 	}
 	v := &verifier{ctx: ctx, o: o, dir: dir, mem: ledger{total: o.Memory}, files: map[string]*storage.File{}, damaged: map[string]bool{}}
 	v.report.Findings = []Finding{}
-	v.pool = storage.NewPool(storage.PoolOptions{FS: o.FS, Depth: verifyDepth})
+	v.pool = storage.NewPool(storage.PoolOptions{FS: o.FS, IO: o.IO, Depth: verifyDepth})
 	defer v.close()
 	ok, err := v.manifest()
 	if err == nil && ok {
@@ -219,7 +221,7 @@ const (
 
 // openSums opens the checksum file.
 func (v *verifier) openSums() error {
-	f, err := storage.OpenFile(v.o.FS, filepath.Join(v.dir, layout.ChecksumFile), storage.Flags{})
+	f, err := storage.OpenFile(v.o.FS, filepath.Join(v.dir, layout.ChecksumFile), storage.Flags{Buffered: v.o.IO == storage.IOBuffered})
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			v.found(layout.ChecksumFile, -1, -1, "the file is missing: no page can be verified")
@@ -252,10 +254,11 @@ func (v *verifier) tiling() {
 func (v *verifier) sectionPages(s *layout.Section, chunks []byte) error {
 	var f *storage.File
 	var err error
+	flags := storage.Flags{Buffered: v.o.IO == storage.IOBuffered}
 	if len(v.stripes) > 0 {
-		f, err = storage.OpenSection(v.o.FS, v.dir, v.stripes, v.m.Settings.StripeUnit, s, storage.Flags{})
+		f, err = storage.OpenSection(v.o.FS, v.dir, v.stripes, v.m.Settings.StripeUnit, s, flags)
 	} else {
-		f, err = storage.OpenFile(v.o.FS, filepath.Join(v.dir, s.File), storage.Flags{})
+		f, err = storage.OpenFile(v.o.FS, filepath.Join(v.dir, s.File), flags)
 	}
 	if err != nil {
 		v.damaged[s.Name] = true

@@ -12,8 +12,7 @@ from goagnes._arrays import ArrayLike, describe, dtype_name, path_text
 from goagnes._errors import UnsupportedError, UsageError
 from goagnes._progress import ProgressArgument
 from goagnes._sizes import parse_size
-from goagnes._store import Store, memory_request, stripes_request
-from goagnes._store import open as open_store
+from goagnes._store import Store, memory_request, open_store, stripes_request
 
 PathLike = str | os.PathLike[str]
 
@@ -46,6 +45,7 @@ def build(
     *,
     num_threads: int | None = None,
     scratch_limit: int | str | None = None,
+    io: str = "auto",
 ) -> Store:
     """Builds a store at ``path`` from arrays or files, and opens it.
 
@@ -73,6 +73,8 @@ def build(
                      is kept. PyG's to_undirected is undirected with duplicates="drop"
     ``memory``       budget of the build and of the store opened after it
     ``stripes``      directories, each on an SSD of its own, over which the store is spread
+    ``io``           the way to the device, of the build and of the store opened after it: see
+                     :func:`open`
     ``overwrite``    replace a store that is there
     ``progress``     None: a bar on a terminal; True, False, or a function of (stage, done, total)
 
@@ -100,11 +102,11 @@ def build(
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(_edits(undirected, self_loops, duplicates))
     request.update(_drawn(split, split_seed))
-    request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request.update(memory_request(memory, num_threads, scratch, scratch_limit, io))
     request.update(stripes_request(stripes))
     graph = _graphs.unpack(edge_index) or _graphs.Graph(edge_index)
     report = _build(request, graph, x, y, num_nodes, splits, progress)
-    store = open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+    store = open_store(path, memory, num_threads, scratch, scratch_limit, None, io)
     store.build_report = report
     return store
 
@@ -160,6 +162,7 @@ def import_dataset(
     split_index: int = 0,
     num_threads: int | None = None,
     scratch_limit: int | str | None = None,
+    io: str = "auto",
 ) -> Store:
     """Builds a store at ``path`` from a data set in its published form, and opens it.
 
@@ -189,7 +192,7 @@ def import_dataset(
     request = _settings(path, num_nodes, order, block_size, feature_dtype, compression, overwrite, ids)
     request.update(_edits(undirected, self_loops, duplicates))
     request.update(_drawn(split, split_seed))
-    request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request.update(memory_request(memory, num_threads, scratch, scratch_limit, io))
     request.update(stripes_request(stripes))
     if format == "pyg":
         graph = _graphs.load_pyg(path_text("source", source))
@@ -199,7 +202,7 @@ def import_dataset(
         request["format"] = word("format", format)
         request["split_index"] = integer("split_index", split_index)
         report = _tasks.run("import", request, progress=progress)
-    store = open_store(path, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+    store = open_store(path, memory, num_threads, scratch, scratch_limit, None, io)
     store.build_report = report
     return store
 
@@ -224,6 +227,7 @@ def generate(
     progress: ProgressArgument = None,
     num_threads: int | None = None,
     scratch_limit: int | str | None = None,
+    io: str = "auto",
 ) -> Store | None:
     """Generates a synthetic graph: a store at ``path``, opened, or arrays in ``raw``.
 
@@ -252,13 +256,13 @@ def generate(
         "block_size": parse_size("block_size", block_size),
         "overwrite": flag("overwrite", overwrite),
     }
-    request.update(memory_request(memory, num_threads, scratch, scratch_limit))
+    request.update(memory_request(memory, num_threads, scratch, scratch_limit, io))
     request.update(stripes_request(stripes))
     request[name] = path_text(name, target)
     _tasks.run("generate", request, progress=progress)
     if raw is not None:
         return None
-    return open_store(target, memory, num_threads, scratch=scratch, scratch_limit=scratch_limit)
+    return open_store(target, memory, num_threads, scratch, scratch_limit, None, io)
 
 
 def _settings(

@@ -11,6 +11,7 @@ __all__ = [
     "BudgetError",
     "CancelledError",
     "ClosedError",
+    "DirectIOWarning",
     "DiskError",
     "Error",
     "InputError",
@@ -63,6 +64,10 @@ class ClosedError(Error, ValueError):
 
 class InternalError(Error, RuntimeError):
     """A defect of goagnes. Please report it with the text."""
+
+
+class DirectIOWarning(RuntimeWarning):
+    """A file system refuses direct I/O: a store is read through the page cache, which ``memory`` does not bound."""
 
 
 _CLASSES: dict[str, type[Error]] = {

@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from goagnes import _html, _native, _nodes, _pyg, _tasks
+from goagnes._arguments import word
 from goagnes._arrays import ArrayLike, path_text
-from goagnes._errors import ClosedError, InputError, UsageError
+from goagnes._errors import ClosedError, DirectIOWarning, InputError, UsageError
 from goagnes._inputs import resolve_nodes
 from goagnes._nodes import NodeArray
 from goagnes._progress import ProgressArgument
@@ -30,10 +31,15 @@ def check_threads(num_threads: int | None) -> int:
 
 
 def memory_request(
-    memory: int | str, num_threads: int | None, scratch: str | os.PathLike[str] | None, scratch_limit: int | str | None
+    memory: int | str,
+    num_threads: int | None,
+    scratch: str | os.PathLike[str] | None,
+    scratch_limit: int | str | None,
+    io: str,
 ) -> dict[str, Any]:
     """The settings that opening a store and building one share."""
     request: dict[str, Any] = {"memory": parse_size("memory", memory), "num_threads": check_threads(num_threads)}
+    request["io"] = word("io", io)
     if scratch is not None:
         request["scratch"] = path_text("scratch", scratch)
     if scratch_limit is not None:
@@ -282,6 +288,7 @@ def open(
     scratch: str | os.PathLike[str] | None = None,
     scratch_limit: int | str | None = None,
     stripes: Sequence[str | os.PathLike[str]] | None = None,
+    io: str = "auto",
 ) -> Store:
     """Opens the store at ``path``.
 
@@ -290,15 +297,44 @@ def open(
     None: one per CPU. ``scratch`` is the directory for files that spill what does not
     fit (default: beside the store), ``scratch_limit`` their most bytes (default: half
     the free space). ``stripes`` are the stripe directories of a striped store where
-    they lie elsewhere than it was built.
+    they lie elsewhere than it was built. ``io`` is the way to the device: "uring"
+    (io_uring), "pread" (system calls from a pool of threads), "buffered" (likewise,
+    through the page cache), or "auto": uring where the system allows it, else pread.
+    Results do not depend on it.
+
+    Where the file system refuses direct I/O, reads go through the page cache: a
+    :class:`DirectIOWarning` says so, ``loader.stats()["io"]["direct"]`` is False and
+    ``["fallback_bytes"]`` counts them.
 
     Raises StoreError for a missing or damaged store, BudgetError for a memory that is
-    too small, with the number needed.
+    too small, with the number needed, UnsupportedError for an ``io`` that is unknown
+    or, "uring", not to be had.
     """
+    return open_store(path, memory, num_threads, scratch, scratch_limit, stripes, io)
+
+
+def open_store(
+    path: str | os.PathLike[str],
+    memory: int | str,
+    num_threads: int | None,
+    scratch: str | os.PathLike[str] | None,
+    scratch_limit: int | str | None,
+    stripes: Sequence[str | os.PathLike[str]] | None,
+    io: str,
+) -> Store:
+    """As :func:`open`, for public functions that open a store: warnings point at their callers."""
     text = path_text("path", path)
-    request = {"path": text, **memory_request(memory, num_threads, scratch, scratch_limit)}
+    request = {"path": text, **memory_request(memory, num_threads, scratch, scratch_limit, io)}
     request.update(stripes_request(stripes))
     opened = _tasks.run("open", request)
+    refused = opened["info"].get("direct_refused")
+    if refused:
+        warnings.warn(
+            f"the file system of {os.path.dirname(refused)} refuses direct I/O: "
+            f"the store {text} is read through the page cache, which memory= does not bound",
+            DirectIOWarning,
+            stacklevel=3,
+        )
     return Store(text, opened["store"], opened["info"])
 
 
@@ -307,9 +343,13 @@ def verify(
     *,
     stripes: Sequence[str | os.PathLike[str]] | None = None,
     progress: ProgressArgument = None,
+    io: str = "auto",
 ) -> dict[str, Any]:
-    """Checks the store at ``path`` without opening it; see :meth:`Store.verify` and, for ``stripes``, :func:`open`."""
-    request = {"path": path_text("path", path), **stripes_request(stripes)}
+    """Checks the store at ``path`` without opening it.
+
+    See :meth:`Store.verify` and, for ``stripes`` and ``io``, :func:`open`.
+    """
+    request = {"path": path_text("path", path), "io": word("io", io), **stripes_request(stripes)}
     report = dict(_tasks.run("verify", request, progress=progress))
     report["findings"] = report.get("findings") or []
     return report

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import goagnes as ga
-from goagnes import _native
+from goagnes import _native, _tasks
 
 
 def test_counts(store, graph):
@@ -131,3 +131,48 @@ def test_paths(store_path, tmp_path, monkeypatch):
     ga.build(unusual, np.zeros((2, 3), np.int64)).close()
     with pytest.raises(ga.Error, match="größe ☃"):
         ga.build(unusual, np.zeros((2, 3), np.int64))
+
+
+@pytest.mark.parametrize("io", ["auto", "pread", "buffered"])
+def test_io(graph, tmp_path, io):
+    with ga.build(tmp_path / "s", graph.edge_index, x=graph.x, io=io) as store:
+        info = store.info()
+        assert info["engine"] == io if io != "auto" else info["engine"] in ("uring", "pread")
+        loader = ga.NeighborLoader(store, [2], output="numpy")
+        next(iter(loader))
+        assert loader.stats()["io"]["engine"] == info["engine"]
+        if io == "buffered":
+            assert not info["direct"]
+            assert "direct_refused" not in info
+
+
+def test_io_refused(store, graph, tmp_path):
+    for make in (
+        lambda: ga.open(store.path, io="mmap"),
+        lambda: ga.verify(store.path, io="mmap"),
+        lambda: ga.build(tmp_path / "s", graph.edge_index, io="mmap"),
+        lambda: ga.generate(tmp_path / "s", num_nodes=100, io="mmap"),
+    ):
+        with pytest.raises(ga.UnsupportedError, match="io=mmap"):
+            make()
+    with pytest.raises(ga.UsageError, match="io=3"):
+        ga.open(store.path, io=3)
+
+
+def test_direct_io_refused(store, monkeypatch):
+    """A file system that refuses direct I/O, as the native library tells of it: said once for each store opened."""
+    native = _tasks.run
+
+    def refusing(kind, *arguments, **named):
+        answer = native(kind, *arguments, **named)
+        if kind == "open":
+            answer["info"].update(direct=False, direct_refused="/mnt/odd/store/graph")
+        return answer
+
+    monkeypatch.setattr(_tasks, "run", refusing)
+    with pytest.warns(ga.DirectIOWarning, match=r"the file system of /mnt/odd/store refuses direct I/O.*page cache") as said:
+        with ga.open(store.path) as again:
+            next(iter(ga.NeighborLoader(again, [2], output="numpy")))
+    assert len(said) == 1
+    assert said[0].filename == __file__
+    assert issubclass(ga.DirectIOWarning, RuntimeWarning)

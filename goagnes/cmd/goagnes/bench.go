@@ -34,12 +34,13 @@ var benchCommand = command{
 		latency := set.Duration("inject-latency", 0, "for measurement: `time` added to every read, reads in flight together taking it together")
 		bandwidth := int64(0)
 		set.Var(sizeValue{&bandwidth}, "inject-bandwidth", "for measurement: `size` that each folder moves a second at most")
+		refuse := set.Bool("inject-refuse-direct", false, "for measurement: opening a file for direct I/O is refused")
 		return func(ctx context.Context, call invocation) (*result, error) {
 			if *latency < 0 {
 				return nil, usagef("bench prepare: --inject-latency must not be negative")
 			}
-			if *latency > 0 || bandwidth > 0 {
-				open.FS = inject.New(nil, inject.Options{ReadLatency: *latency, Bandwidth: bandwidth})
+			if *latency > 0 || bandwidth > 0 || *refuse {
+				open.FS = inject.New(nil, inject.Options{ReadLatency: *latency, Bandwidth: bandwidth, RefuseDirect: *refuse})
 			}
 			if *epochs < 1 || *most < 0 {
 				return nil, usagef("bench prepare: --epochs must be at least 1 and --max-batches not negative")
@@ -66,14 +67,13 @@ func loaderFlags(set *flag.FlagSet, o *goagnes.LoaderOptions) {
 	set.StringVar(&o.Mode, "mode", "agnes", "`name`: agnes; agnes-no to prepare every minibatch alone; agnes-paper for Algorithm 1 as published")
 	set.Var(sizeValue{&o.GraphBuffer}, "graph-buffer", "`size` of the frames for graph blocks, part of --memory, default divided out of it")
 	set.Var(sizeValue{&o.FeatureBuffer}, "feature-buffer", "`size` of the frames for feature blocks, likewise")
-	set.StringVar(&o.IO, "io", "auto", "`name` of the way to the device: auto, uring, pread, or buffered for the page cache")
 	set.BoolVar(&o.NoEdgeIDs, "no-edge-ids", false, "leave out e_id")
 	set.BoolVar(&o.Compact, "compact", false, "ptr and src, as the trainer in Go reads them, instead of edge_index")
 }
 
 func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOptions, o goagnes.LoaderOptions, epochs, most int, calibrate bool) (document *report.Prepare, err error) {
 	start := time.Now()
-	store, err := goagnes.Open(call.args[0], open)
+	store, err := openStore(call, open)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,12 @@ func printBench(w io.Writer, document *report.Prepare) {
 		add("moved / least possible", "%.2f (least possible %s an epoch)", s.IORatio, formatSize(s.LowerBoundBytes))
 	}
 	if document.Device != nil {
-		add("bandwidth", "%.0f %% of the device's %s/s", 100*document.BandwidthRatio, formatSize(int64(document.Device.BytesPerSecond)))
+		d := document.Device
+		how := ""
+		if !d.Direct {
+			how = ", through the page cache"
+		}
+		add("bandwidth", "%.0f %% of the device's %s/s (reads by %s, %d in flight%s)", 100*document.BandwidthRatio, formatSize(int64(d.BytesPerSecond)), d.Engine, d.Depth, how)
 	}
 	add("memory", "budget %s, used %s, process %s", formatSize(document.Memory), formatSize(s.PeakMemory), formatSize(document.PeakRSS))
 	stages := make([]string, 0, len(s.Seconds))

@@ -96,6 +96,7 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default 2")
 	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 	set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
+	ioFlag(set, &o.IO)
 	return splits
 }
 

@@ -3,6 +3,8 @@ package main
 
 import (
 	"flag"
+	"fmt"
+	"path/filepath"
 
 	"github.com/goagnes/goagnes/goagnes"
 )
@@ -29,8 +31,27 @@ func openFlags(set *flag.FlagSet) *goagnes.OpenOptions {
 	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default one per processor")
 	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 	set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
+	ioFlag(set, &o.IO)
 	stripesFlag(set, &o.Stripes)
 	return o
+}
+
+// ioFlag declares the way to the device.
+func ioFlag(set *flag.FlagSet, to *string) {
+	set.StringVar(to, "io", "auto", "`name` of the way to the device: auto, uring, pread, or buffered for the page cache")
+}
+
+// openStore opens a verb's store. That its files go through the page cache where
+// nobody asked for it is said once.
+func openStore(call invocation, o goagnes.OpenOptions) (*goagnes.Store, error) {
+	store, err := goagnes.Open(call.args[0], o)
+	if err != nil {
+		return nil, err
+	}
+	if file := store.Info().DirectRefused; file != "" {
+		call.warn(fmt.Sprintf("the file system of %s refuses direct I/O: the store is read through the page cache, which --memory does not bound", filepath.Dir(file)))
+	}
+	return store, nil
 }
 
 // stripesFlag declares where the stripe directories of an existing store lie.

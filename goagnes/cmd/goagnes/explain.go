@@ -36,7 +36,7 @@ var explainCommand = command{
 }
 
 func explain(ctx context.Context, call invocation, open goagnes.OpenOptions, o goagnes.LoaderOptions, most int) (plan goagnes.Explanation, err error) {
-	store, err := goagnes.Open(call.args[0], open)
+	store, err := openStore(call, open)
 	if err != nil {
 		return plan, err
 	}

@@ -30,7 +30,7 @@ var exportCommand = command{
 				return nil, usagef("export: --epochs must be at least 1, --max-batches not negative and --first-epoch below 2^32")
 			}
 			o.InputNodes.Split, o.FirstEpoch, o.Progress = *split, uint32(*first), call.progress
-			store, err := goagnes.Open(call.args[0], *open)
+			store, err := openStore(call, *open)
 			if err != nil {
 				return nil, err
 			}

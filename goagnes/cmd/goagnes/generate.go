@@ -29,6 +29,7 @@ var generateCommand = command{
 		set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default 2")
 		set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 		set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
+		ioFlag(set, &o.IO)
 		return func(ctx context.Context, call invocation) (*result, error) {
 			if !given(set, "num-nodes") {
 				return nil, usagef("generate: --num-nodes is missing")

@@ -18,9 +18,10 @@ var infoCommand = command{
 	summary:   "print what a store holds: counts, splits, sizes, node order, build id",
 	prepare: func(set *flag.FlagSet) func(context.Context, invocation) (*result, error) {
 		o := &goagnes.OpenOptions{}
+		ioFlag(set, &o.IO)
 		stripesFlag(set, &o.Stripes)
 		return func(_ context.Context, call invocation) (*result, error) {
-			store, err := goagnes.Open(call.args[0], *o)
+			store, err := openStore(call, *o)
 			if err != nil {
 				return nil, err
 			}

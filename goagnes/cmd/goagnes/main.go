@@ -63,6 +63,7 @@ type command struct {
 type invocation struct {
 	args     []string // positional arguments
 	progress func(stage string, done, total int64)
+	warn     func(text string) // prints a line on standard error
 }
 
 func main() {
@@ -124,7 +125,7 @@ func dispatch(ctx context.Context, args []string, stdout io.Writer, bar *progres
 	if err != nil {
 		return 0, err
 	}
-	res, err := execute(ctx, invocation{args: positions, progress: bar.report})
+	res, err := execute(ctx, invocation{args: positions, progress: bar.report, warn: bar.warn})
 	if err != nil {
 		return 0, err
 	}

@@ -285,6 +285,43 @@ func TestBenchPrepare(t *testing.T) {
 	}
 }
 
+func TestIO(t *testing.T) {
+	folder := ringStore(t)
+	flags := []string{"bench", "prepare", "ring", "--num-neighbors", "2,2", "--input-nodes", "train", "--batch-size", "8", "--epochs", "2", "--io", "pread", "--json"}
+	const said = "goagnes: warning: the file system of"
+	plain, refused := invoke(t, folder, flags...), invoke(t, folder, append(flags, "--inject-refuse-direct")...)
+	if plain.status != exitDone || strings.Contains(plain.stderr, said) {
+		t.Errorf("direct: %v", plain)
+	}
+	if refused.status != exitDone || strings.Count(refused.stderr, said) != 1 || !strings.Contains(refused.stderr, "refuses direct I/O") {
+		t.Errorf("refused: %v", refused)
+	}
+	for answer, direct := range map[string]bool{plain.stdout: true, refused.stdout: false} {
+		var document struct {
+			Stats struct {
+				IO struct {
+					Engine        string
+					Direct        bool
+					FallbackBytes int64 `json:"fallback_bytes"`
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(answer), &document); err != nil {
+			t.Fatal(err)
+		}
+		if got := document.Stats.IO; got.Engine != "pread" || got.Direct != direct || (got.FallbackBytes == 0) != direct {
+			t.Errorf("direct %v: stats say %+v", direct, got)
+		}
+	}
+	for _, verb := range []string{"info ring", "verify ring", "explain ring", "train ring", "predict ring --model none", "export ring out", "bench prepare ring",
+		"generate made --num-nodes 100", "build made --edge-index none.npy"} {
+		got := invoke(t, folder, append(strings.Fields(verb), "--io", "mmap")...)
+		if got.status != exitUsage || !strings.Contains(got.stderr, "io=mmap") {
+			t.Errorf("%s --io mmap: %v", verb, got)
+		}
+	}
+}
+
 func TestTrainPredict(t *testing.T) {
 	folder := ringStore(t)
 	train := func(args ...string) map[string]any {

@@ -65,6 +65,14 @@ func (p *progress) report(stage string, done, total int64) {
 	p.mu.dirty = true
 }
 
+// warn prints a line that is no error.
+func (p *progress) warn(text string) {
+	p.clear()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintln(p.w, "goagnes: warning: "+strings.Join(strings.Fields(text), " "))
+}
+
 // clear takes the bar away, before anything else is printed.
 func (p *progress) clear() {
 	p.mu.Lock()

@@ -58,7 +58,7 @@ var trainCommand = command{
 		set.BoolVar(&o.Calibrate, "calibrate", false, "measure the device's own reads after the run, to compare with")
 		set.StringVar(&o.Save, "save", "", "`file` for the trained weights, .npz")
 		return func(ctx context.Context, call invocation) (res *result, err error) {
-			store, err := goagnes.Open(call.args[0], *open)
+			store, err := openStore(call, *open)
 			if err != nil {
 				return nil, err
 			}
@@ -120,7 +120,7 @@ var predictCommand = command{
 				return nil, usagef("predict: --model is missing")
 			}
 			o.Progress = call.progress
-			report, err := predict(ctx, call.args[0], *open, *model, *out, *o)
+			report, err := predict(ctx, call, *open, *model, *out, *o)
 			if err != nil {
 				return nil, err
 			}
@@ -141,14 +141,14 @@ type predictReport struct {
 	Seconds  float64  `json:"seconds"`
 }
 
-func predict(ctx context.Context, path string, open goagnes.OpenOptions, model, out string, o goagnes.PredictOptions) (report *predictReport, err error) {
+func predict(ctx context.Context, call invocation, open goagnes.OpenOptions, model, out string, o goagnes.PredictOptions) (report *predictReport, err error) {
 	start := time.Now()
-	store, err := goagnes.Open(path, open)
+	store, err := openStore(call, open)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	report = &predictReport{Store: path, Model: model, Split: o.Split, Out: out}
+	report = &predictReport{Store: call.args[0], Model: model, Split: o.Split, Out: out}
 	var file *predictionFile
 	if out != "" {
 		if file, err = createPredictions(out, store.Splits()[o.Split]); err != nil {

@@ -17,6 +17,7 @@ var verifyCommand = command{
 	prepare: func(set *flag.FlagSet) func(context.Context, invocation) (*result, error) {
 		o := &goagnes.VerifyOptions{}
 		set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory")
+		ioFlag(set, &o.IO)
 		stripesFlag(set, &o.Stripes)
 		return func(ctx context.Context, call invocation) (*result, error) {
 			o.Progress = call.progress
