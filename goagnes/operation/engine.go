@@ -178,18 +178,32 @@ func (e *Engine) claim(purpose string, n int64) (*claim, error) {
 		lease.Release()
 		return nil, err
 	}
-	return &claim{mem, lease}, nil
+	return &claim{mem: mem, lease: lease}, nil
+}
+
+// frames is claim for memory into which blocks are read again and again, which
+// the pool registers where it can.
+func (e *Engine) frames(purpose string, n int64) (*claim, error) {
+	c, err := e.claim(purpose, n)
+	if err == nil {
+		c.unregister, _ = e.Store.Pool().Register(c.mem)
+	}
+	return c, err
 }
 
 // claim is memory taken from the budget.
 type claim struct {
-	mem   []byte
-	lease *memory.Lease
+	mem        []byte
+	lease      *memory.Lease
+	unregister func() // nil: the memory was not offered to the pool
 }
 
 func (c *claim) release() {
 	if c == nil || c.mem == nil {
 		return
+	}
+	if c.unregister != nil {
+		c.unregister()
 	}
 	if err := memory.Unmap(c.mem); err != nil {
 		panic("operation: " + err.Error())

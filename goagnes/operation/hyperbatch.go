@@ -208,7 +208,7 @@ func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
 		return e.keptBuffer, nil, nil
 	}
 	size, keep := e.plan.graphBytes(e.Budget.Free())
-	c, err := e.claim("graph buffer", size)
+	c, err := e.frames("graph buffer", size)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -225,7 +225,7 @@ func (e *Engine) featureBuffer(frames int64) (*memory.Buffer, *claim, error) {
 	if e.keptFeature != nil {
 		return e.keptFeatureBuffer, nil, nil
 	}
-	c, err := e.claim("feature buffer", frames*e.plan.featureFrame)
+	c, err := e.frames("feature buffer", frames*e.plan.featureFrame)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -45,57 +45,92 @@ func benchStore(b *testing.B) *Store {
 	return s
 }
 
+// benchDepth is the number of reads in flight.
+const benchDepth = DefaultRingDepth
+
+// BenchmarkRead reads random places: by plain pread from as many goroutines, by
+// the pool with each engine, with memory registered, and with checksums. Beside
+// the time, "cpu-ns/op" is processor time, the system's included.
 func BenchmarkRead(b *testing.B) {
 	s := benchStore(b)
 	x := s.Section(layout.SectionX)
 	for _, size := range []int64{4 << 10, 64 << 10, 256 << 10, 1 << 20} {
-		mem := AlignedBytes(int(size) * DefaultDepth)
-		places := benchBytes / size
-		b.Run(fmt.Sprintf("pread/%dKiB", size>>10), func(b *testing.B) {
-			b.SetBytes(size)
+		mem, err := unix.Mmap(-1, 0, int(size)*benchDepth, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { unix.Munmap(mem) })
+		place := func(i int) int64 { return int64(uint64(i)*0x9E3779B97F4A7C15>>11) % (benchBytes / size) * size }
+		run := func(name string, read func(b *testing.B)) {
+			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
+				b.SetBytes(size)
+				before := cpuTime(b)
+				read(b)
+				b.ReportMetric(float64(cpuTime(b)-before)/float64(b.N), "cpu-ns/op")
+			})
+		}
+		run("plain", func(b *testing.B) {
 			var wg sync.WaitGroup
-			for w := range DefaultDepth {
-				wg.Add(1)
-				go func() {
-					defer wg.Done()
+			for w := range benchDepth {
+				wg.Go(func() {
 					buf := mem[int64(w)*size : int64(w+1)*size]
-					for i := w; i < b.N; i += DefaultDepth {
-						at := int64(uint64(i)*0x9E3779B97F4A7C15>>11) % places * size
-						if n, err := unix.Pread(x.file.handle.Fd(), buf, at); n != len(buf) || err != nil {
+					for i := w; i < b.N; i += benchDepth {
+						if n, err := unix.Pread(x.file.handle.Fd(), buf, place(i)); n != len(buf) || err != nil {
 							b.Error(n, err)
 						}
 					}
-				}()
+				})
 			}
 			wg.Wait()
 		})
-		for _, check := range []*Section{nil, x} {
-			name := "pool"
-			if check != nil {
-				name = "pool+verify"
-			}
-			b.Run(fmt.Sprintf("%s/%dKiB", name, size>>10), func(b *testing.B) {
-				b.SetBytes(size)
-				free := make(chan *Request, DefaultDepth)
-				for w := range DefaultDepth {
-					free <- &Request{File: x.file, Check: check, Buf: mem[int64(w)*size : int64(w+1)*size], Done: func(r *Request) {
+		for _, way := range []struct {
+			name, engine string
+			registered   bool
+			check        *Section
+		}{{"pread", IOPread, false, nil}, {"uring", IOUring, false, nil}, {"uring+registered", IOUring, true, nil}, {"uring+verify", IOUring, false, x}} {
+			run(way.name, func(b *testing.B) {
+				p := NewPool(PoolOptions{IO: way.engine, Depth: benchDepth})
+				defer p.Close()
+				if p.Engine() != way.engine {
+					b.Skip(p.Refusal())
+				}
+				if way.registered {
+					unregister, ok := p.Register(mem)
+					defer unregister()
+					if !ok {
+						b.Skip("no memory can be registered")
+					}
+				}
+				free := make(chan *Request, benchDepth)
+				for w := range int64(benchDepth) {
+					free <- &Request{File: x.file, Check: way.check, Buf: mem[w*size : (w+1)*size], Done: func(r *Request) {
 						if r.Err != nil {
 							b.Error(r.Err)
 						}
 						free <- r
 					}}
 				}
+				b.ResetTimer()
 				for i := range b.N {
 					r := <-free
-					r.Offset = int64(uint64(i)*0x9E3779B97F4A7C15>>11) % places * size
-					s.pool.Submit(r)
+					r.Offset = place(i)
+					p.Submit(r)
 				}
-				for range DefaultDepth {
+				for range benchDepth {
 					<-free
 				}
 			})
 		}
 	}
+}
+
+// cpuTime returns the processor time of the process in nanoseconds.
+func cpuTime(b *testing.B) int64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return u.Utime.Nano() + u.Stime.Nano()
 }
 
 func BenchmarkCheckPages(b *testing.B) {

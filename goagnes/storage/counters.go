@@ -46,7 +46,7 @@ func (h Histogram) Quantile(q float64) int64 {
 }
 
 // Counters tells what a pool has moved since it was made. All numbers are
-// sums but MaxInFlight.
+// sums but MaxInFlight and RegisteredBytes.
 type Counters struct {
 	Engine string `json:"engine"`           // the way to the device: Pool.Engine
 	Direct bool   `json:"direct"`           // false: some of it, or all on purpose, went through the page cache
@@ -70,8 +70,12 @@ type Counters struct {
 	VerifySeconds float64 `json:"verify_seconds"` // thread time spent on checksums
 	Failures      int64   `json:"failures"`       // requests that ended in an error
 
-	MaxInFlight  int64     `json:"max_in_flight"` // most requests at the device at one time, ever
-	BusySeconds  float64   `json:"busy_seconds"`  // wall time with at least one request at the device
+	MaxInFlight int64 `json:"max_in_flight"` // most requests at the device at one time, ever
+	// RegisteredBytes is the most memory that was registered with the ring at one
+	// time, ever: see Pool.Register.
+	RegisteredBytes int64 `json:"registered_bytes"`
+
+	BusySeconds  float64   `json:"busy_seconds"` // wall time with at least one request at the device
 	ReadLatency  Histogram `json:"read_latency_us"`
 	WriteLatency Histogram `json:"write_latency_us"`
 	ReadSize     Histogram `json:"read_size_bytes"`
@@ -82,7 +86,8 @@ type Counters struct {
 	StripeBytes []int64 `json:"stripe_bytes,omitempty"`
 }
 
-// Sub returns what was counted since earlier; MaxInFlight is kept as it is.
+// Sub returns what was counted since earlier; MaxInFlight and RegisteredBytes are kept as
+// they are.
 func (c Counters) Sub(earlier Counters) Counters {
 	c.Reads -= earlier.Reads
 	c.Writes -= earlier.Writes
@@ -189,6 +194,12 @@ func (r *recorder) verified(pages int64, since time.Time, err error) {
 	if err != nil {
 		r.mu.Failures++
 	}
+}
+
+func (r *recorder) registered(bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.RegisteredBytes = max(r.mu.RegisteredBytes, bytes)
 }
 
 func (r *recorder) counters() Counters {

@@ -35,6 +35,10 @@
 // stand in its way, and Pool.Refusal tells which. Short, interrupted and
 // refused (EAGAIN) transfers are continued by the same rules everywhere.
 //
+// Memory into which many requests go may be registered (Pool.Register): with a
+// ring, the kernel pins its pages once instead of at each request, where
+// RLIMIT_MEMLOCK allows. Counters.RegisteredBytes tells how much is.
+//
 // # Concurrency, limits and why nothing deadlocks
 //
 // A Pool has at most Depth requests at the device. The queue before them takes

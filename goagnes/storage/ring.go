@@ -16,9 +16,11 @@ import (
 
 // From <linux/io_uring.h>.
 const (
-	ringOpNop   = 0
-	ringOpRead  = 22 // since Linux 5.6
-	ringOpWrite = 23
+	ringOpNop        = 0
+	ringOpReadFixed  = 4
+	ringOpWriteFixed = 5
+	ringOpRead       = 22 // since Linux 5.6
+	ringOpWrite      = 23
 
 	ringOffSQ   = 0
 	ringOffSQEs = 0x10000000
@@ -57,7 +59,9 @@ type sqe struct {
 	length        uint32
 	rwFlags       uint32
 	userData      uint64
-	_             [3]uint64
+	bufIndex      uint16
+	_             [3]uint16
+	_             [2]uint64
 }
 
 // cqe is struct io_uring_cqe.

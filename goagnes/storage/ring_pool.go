@@ -32,6 +32,7 @@ type ringPool struct {
 	slots  []flight
 	free   []int32
 	reaper chan struct{} // closed when the reaper has ended
+	fixed  fixedBuffers
 }
 
 func newRingPool(depth int) (*ringPool, error) {
@@ -99,6 +100,12 @@ func (p *Pool) launch(i int32) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if i, ok := p.ring.fixed.find(s.now.Buf[:e.length]); ok {
+		e.bufIndex, e.opcode = uint16(i), ringOpReadFixed
+		if s.now.Write {
+			e.opcode = ringOpWriteFixed
+		}
+	}
 	p.ring.ring.push(e)
 }
 
@@ -181,6 +188,7 @@ func (p *Pool) reap() {
 // stopRing ends the reaper; no request is at the device any more.
 func (p *Pool) stopRing() {
 	p.mu.Lock()
+	p.ring.fixed = fixedBuffers{closed: true}
 	p.ring.ring.push(sqe{opcode: ringOpNop, userData: ringStop})
 	p.flushLocked()
 	p.mu.Unlock()
