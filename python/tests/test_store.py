@@ -170,7 +170,9 @@ def test_direct_io_refused(store, monkeypatch):
         return answer
 
     monkeypatch.setattr(_tasks, "run", refusing)
-    with pytest.warns(ga.DirectIOWarning, match=r"the file system of /mnt/odd/store refuses direct I/O.*page cache") as said:
+    with pytest.warns(
+        ga.DirectIOWarning, match=r"the file system of /mnt/odd/store refuses direct I/O.*page cache"
+    ) as said:
         with ga.open(store.path) as again:
             next(iter(ga.NeighborLoader(again, [2], output="numpy")))
     assert len(said) == 1
