@@ -170,11 +170,13 @@ def test_direct_io_refused(store, monkeypatch):
         return answer
 
     monkeypatch.setattr(_tasks, "run", refusing)
-    with pytest.warns(
-        ga.DirectIOWarning, match=r"the file system of /mnt/odd/store refuses direct I/O.*page cache"
-    ) as said:
-        with ga.open(store.path) as again:
-            next(iter(ga.NeighborLoader(again, [2], output="numpy")))
+    with (
+        pytest.warns(
+            ga.DirectIOWarning, match=r"the file system of /mnt/odd/store refuses direct I/O.*page cache"
+        ) as said,
+        ga.open(store.path) as again,
+    ):
+        next(iter(ga.NeighborLoader(again, [2], output="numpy")))
     assert len(said) == 1
     assert said[0].filename == __file__
     assert issubclass(ga.DirectIOWarning, RuntimeWarning)
