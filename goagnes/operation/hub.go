@@ -82,17 +82,38 @@ func (w *window) hubOriginal(ctx context.Context, s *sampler, u unit, degree uin
 	return original, err
 }
 
-// readHub reads n neighbours of a hub and their edge ids; pick(i) tells the
-// position, ascending with i, and the entry of out for it.
+// readHub reads n neighbours of a hub and, meanwhile where there is room for both,
+// their edge ids; pick(i) tells the position, ascending with i, and the entry of
+// out for it.
 func (w *window) readHub(ctx context.Context, s *sampler, u unit, n int, pick func(i int) (position uint64, entry uint32)) error {
+	pages := s.pages
+	if w.h.e.edgeIDs == nil {
+		return w.readHubNeighbors(ctx, u, n, pages, pick)
+	}
+	half := len(pages) / 2 / layout.PageSize * layout.PageSize
+	if half < 2*layout.PageSize { // an item may cross the end of a page
+		if err := w.readHubNeighbors(ctx, u, n, pages, pick); err != nil {
+			return err
+		}
+		return w.readHubEdgeIDs(ctx, u, n, pages, pick)
+	}
+	return parallel(2, func(part int) error {
+		if part == 0 {
+			return w.readHubNeighbors(ctx, u, n, pages[:half:half], pick)
+		}
+		return w.readHubEdgeIDs(ctx, u, n, pages[half:], pick)
+	})
+}
+
+func (w *window) readHubNeighbors(ctx context.Context, u unit, n int, pages []byte, pick func(i int) (position uint64, entry uint32)) error {
 	e := w.h.e
 	size := e.manifest.Settings.BlockSize
 	base, _ := e.Index.Place(u.block, size)
-	err := fetch(ctx, e.graph, n, func(i int) int64 {
+	return fetch(ctx, e.graph, n, func(i int) int64 {
 		p, _ := pick(i)
 		off, _ := layout.HubSlot(size, e.nodeBits, int64(p))
 		return base + off
-	}, 8, s.pages, func(i int, b []byte) error {
+	}, 8, pages, func(i int, b []byte) error {
 		p, entry := pick(i)
 		off, shift := layout.HubSlot(size, e.nodeBits, int64(p))
 		v := layout.ReadPacked(b, shift, e.nodeBits)
@@ -103,17 +124,18 @@ func (w *window) readHub(ctx context.Context, s *sampler, u unit, n int, pick fu
 		w.h.bound.graph.mark((base + off) / layout.PageSize)
 		return nil
 	})
-	if err != nil || e.edgeIDs == nil {
-		return err
-	}
+}
+
+func (w *window) readHubEdgeIDs(ctx context.Context, u unit, n int, pages []byte, pick func(i int) (position uint64, entry uint32)) error {
+	e := w.h.e
 	wide := int64(e.edgeWide)
 	firstEdge := int64(e.Index.Entry(u.block).FirstEdge)
 	return fetch(ctx, e.edgeIDs, n, func(i int) int64 {
 		p, _ := pick(i)
 		return (firstEdge + int64(p)) * wide
-	}, wide, s.pages, func(i int, b []byte) error {
+	}, wide, pages, func(i int, b []byte) error {
 		_, entry := pick(i)
-		copy(w.outIDs[int64(entry)*wide:], b)
+		copy(w.outIDs[int64(entry)*wide:int64(entry+1)*wide], b)
 		return nil
 	})
 }
