@@ -36,7 +36,7 @@ var bans = []ban{
 	{"log", nil, nil, false, "a library logs nothing: return the error, or report through the Progress option"},
 	{"log/slog", nil, nil, true, "a library logs nothing: return the error, or report through the Progress option"},
 	{"os/signal", nil, []string{"goagnes/cmd"}, false, "signals belong to the program: take a context.Context"},
-	{"os", []string{"Exit"}, []string{"goagnes/cmd", "capi/version"}, false, "return an error; only the program exits"},
+	{"os", []string{"Exit"}, []string{"goagnes/cmd", "capi/version", "tests/scale/overlap"}, false, "return an error; only the program exits"},
 	{"os", []string{"Getenv", "LookupEnv", "Setenv"}, []string{"goagnes/cmd", "tests"}, false,
 		"settings are arguments (Python's os.environ is not seen by Go)"},
 	{"runtime", []string{"GC"}, []string{"tests"}, false, "memory is released explicitly: Release, Close"},

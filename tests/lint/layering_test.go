@@ -30,10 +30,11 @@ var layers = map[string][]string{
 	"goagnes/train":          {"layout", "layout/npy", "kernels", "goagnes/nn"},
 	"goagnes": {"layout", "layout/npy", "layout/build", "layout/build/source", "layout/build/synthetic", "kernels",
 		"goagnes/storage", "goagnes/memory", "goagnes/operation", "goagnes/nn", "goagnes/train", "goagnes/export"},
-	"capi":           {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
-	"goagnes/report": {"goagnes/storage", "goagnes"},
-	"goagnes/cmd":    {"layout", "layout/npy", "goagnes/report", "goagnes", "goagnes/storage/inject"},
-	"tests":          {},
+	"capi":                {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
+	"goagnes/report":      {"goagnes/storage", "goagnes"},
+	"goagnes/cmd":         {"layout", "layout/npy", "goagnes/report", "goagnes", "goagnes/storage/inject"},
+	"tests":               {},
+	"tests/scale/overlap": {"layout", "goagnes/storage", "goagnes/storage/inject", "goagnes"},
 }
 
 // layerOf returns the longest entry of the table that covers a folder.
