@@ -98,6 +98,9 @@ func Import(ctx context.Context, path, from string, o BuildOptions) (*BuildRepor
 	if err != nil {
 		return nil, err
 	}
+	if o.SplitIndex > 0 && !d.SplitIndexed {
+		return nil, argumentf("split_index", "%d: %s has no several splits to choose from", o.SplitIndex, from)
+	}
 	return buildStore(ctx, path, from, d, o)
 }
 

@@ -94,6 +94,8 @@ func (p *plan) frames(argument string, given, frame, blocks, least int64) (int64
 	switch {
 	case given > 0 && given < frame:
 		return 0, &BufferError{argument, given, frame}
+	case given > p.total:
+		return 0, &memory.BudgetError{Consumer: argument, Need: given, Free: p.total, Total: p.total}
 	case given > 0:
 		return min(given/frame, blocks), nil
 	case p.published:

@@ -59,14 +59,15 @@ var benchCommand = command{
 func loaderFlags(set *flag.FlagSet, o *goagnes.LoaderOptions) {
 	o.NumNeighbors = []int{10, 10, 10}
 	set.Var(intsValue{&o.NumNeighbors}, "num-neighbors", "neighbours drawn per node, a `list` with one entry a hop, -1 takes all")
-	set.IntVar(&o.BatchSize, "batch-size", 1000, "seeds `n` of a minibatch")
+	o.BatchSize = 1000
+	set.Var(countValue{&o.BatchSize}, "batch-size", "seeds `n` of a minibatch")
 	set.BoolVar(&o.Shuffle, "shuffle", false, "a new seed order each epoch")
 	set.BoolVar(&o.DropLast, "drop-last", false, "leave out a last minibatch that is not full")
 	set.Var(seedValue{&o.Seed}, "seed", "seed `n` of all draws, default drawn")
-	set.IntVar(&o.HyperbatchSize, "hyperbatch-size", 0, "minibatches `n` prepared together at most, default 1024")
+	set.Var(countValue{&o.HyperbatchSize}, "hyperbatch-size", "minibatches `n` prepared together at most, default 1024")
 	set.StringVar(&o.Mode, "mode", "agnes", "`name`: agnes; agnes-no to prepare every minibatch alone; agnes-paper for Algorithm 1 as published")
 	set.Var(sizeValue{&o.GraphBuffer}, "graph-buffer", "`size` of the frames for graph blocks, part of --memory, default divided out of it")
-	set.Var(sizeValue{&o.FeatureBuffer}, "feature-buffer", "`size` of the frames for feature blocks, likewise")
+	set.Var(sizeValue{&o.FeatureBuffer}, "feature-buffer", "`size` of the frames for feature blocks, part of --memory, default divided out of it")
 	set.BoolVar(&o.NoEdgeIDs, "no-edge-ids", false, "leave out e_id")
 	set.BoolVar(&o.Compact, "compact", false, "ptr and src, as the trainer in Go reads them, instead of edge_index")
 }

@@ -93,7 +93,7 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 	set.StringVar(&o.Compression, "compression", "", "`name` of the compression of graph blocks: none, zstd or zstd:LEVEL (1 to 9), default none")
 	storeFlags(set, &o.Order, &o.BlockSize, &o.Stripes, &o.Overwrite)
 	set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
-	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default 2")
+	set.Var(countValue{&o.NumThreads}, "num-threads", "worker threads `n`, default 2")
 	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 	set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
 	ioFlag(set, &o.IO)

@@ -28,7 +28,7 @@ var commands = []command{
 func openFlags(set *flag.FlagSet) *goagnes.OpenOptions {
 	o := &goagnes.OpenOptions{}
 	set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
-	set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default one per processor")
+	set.Var(countValue{&o.NumThreads}, "num-threads", "worker threads `n`, default one per processor")
 	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 	set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
 	ioFlag(set, &o.IO)

@@ -22,7 +22,8 @@ var exportCommand = command{
 		loaderFlags(set, &o.LoaderOptions)
 		split := set.String("input-nodes", "", "`split` whose nodes are the seeds, default all nodes")
 		first := set.Uint64("first-epoch", 0, "number `n` of the first epoch")
-		set.IntVar(&o.Epochs, "epochs", 1, "epochs `n` to export")
+		o.Epochs = 1
+		set.Var(countValue{&o.Epochs}, "epochs", "epochs `n` to export")
 		set.IntVar(&o.MaxBatches, "max-batches", 0, "end each epoch after `n` minibatches, default none")
 		set.BoolVar(&o.Overwrite, "overwrite", false, "replace an export in OUT, finished or not")
 		return func(ctx context.Context, call invocation) (res *result, err error) {

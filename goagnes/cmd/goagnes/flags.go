@@ -40,6 +40,25 @@ func (v sizeValue) String() string {
 	return formatSize(*v.bytes)
 }
 
+// countValue is a flag holding a number of things, at least 1.
+type countValue struct{ n *int }
+
+func (v countValue) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is not a whole number from 1", text)
+	}
+	*v.n = n
+	return nil
+}
+
+func (v countValue) String() string {
+	if v.n == nil || *v.n == 0 {
+		return ""
+	}
+	return strconv.Itoa(*v.n)
+}
+
 // intsValue is a flag holding integers separated by commas.
 type intsValue struct{ list *[]int }
 

@@ -26,7 +26,7 @@ var generateCommand = command{
 		set.StringVar(&o.Raw, "raw", "", "`folder` for edge_index.npy, x.npy, y.npy and split_NAME.npy, as build reads them, instead of a store")
 		storeFlags(set, &o.Order, &o.BlockSize, &o.Stripes, &o.Overwrite)
 		set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
-		set.IntVar(&o.NumThreads, "num-threads", 0, "worker threads `n`, default 2")
+		set.Var(countValue{&o.NumThreads}, "num-threads", "worker threads `n`, default 2")
 		set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
 		set.Var(sizeValue{&o.ScratchLimit}, "scratch-limit", "bound `size` of scratch files, default half the free space")
 		ioFlag(set, &o.IO)

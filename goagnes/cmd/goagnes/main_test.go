@@ -574,7 +574,11 @@ func TestReport(t *testing.T) {
 	}{
 		{[]string{"report", "run.json"}, exitUsage, "--out"},
 		{[]string{"report", "bad.json", "--out", "run.html"}, exitRefused, "bad.json"},
-		{[]string{"report", "none.json", "--out", "run.html"}, exitFailed, "none.json"},
+		{[]string{"report", "none.json", "--out", "run.html"}, exitRefused, "none.json"},
+		{[]string{"report", "s", "--out", "run.html"}, exitRefused, "folder"},
+		{[]string{"explain", "s", "--batch-size", "0"}, exitUsage, "batch-size"},
+		{[]string{"train", "s", "--heads", "-2"}, exitUsage, "heads"},
+		{[]string{"explain", "s", "--graph-buffer", "1TiB"}, exitRefused, "graph_buffer"},
 		{[]string{"report", "run.json", "--out", "none/run.html"}, exitFailed, "none"},
 	} {
 		o := invoke(t, folder, c.args...)

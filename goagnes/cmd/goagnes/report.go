@@ -37,9 +37,12 @@ var reportCommand = command{
 func writeReport(run, out string) (err error) {
 	in, err := os.Open(run)
 	if err != nil {
-		return err
+		return &report.Error{Name: run, Msg: "cannot be read: " + errors.Unwrap(err).Error()}
 	}
 	defer in.Close()
+	if info, err := in.Stat(); err == nil && info.IsDir() {
+		return &report.Error{Name: run, Msg: "a folder: give the file with what a verb prints with --json"}
+	}
 	f, err := os.CreateTemp(filepath.Dir(out), ".report-*")
 	if err != nil {
 		return err

@@ -234,6 +234,7 @@ func (d *Dataset) oneMask(ctx context.Context, r Rows, index int) (Rows, error) 
 	if index < 0 || int64(index) >= r.Len() {
 		return nil, inputError(r.Name(), "split_index %d of %d masks; they count from 0", index, r.Len())
 	}
+	d.SplitIndexed = true
 	d.note("%s: mask %d of %d is read (split_index; they count from 0)", r.Name(), index, r.Len())
 	return &maskRow{r, int64(index)}, ctx.Err()
 }

@@ -162,6 +162,7 @@ func (d *Dataset) addOGBSplits(ctx context.Context, path string, index int) erro
 	if index >= len(names) {
 		return inputError(folder, "split_index=%d of %d splits, which count from 0", index, len(names))
 	}
+	d.SplitIndexed = true
 	name := names[index]
 	if len(names) > 1 {
 		d.note("%s: %d splits by name: %s; split_index chooses one", folder, len(names), strings.Join(names, ", "))

@@ -124,6 +124,8 @@ type Dataset struct {
 	// Splits holds the splits by name ("train", "val", "test", others): int64 ids,
 	// or a bool mask with one row a node.
 	Splits map[string]Rows
+	// SplitIndexed says that Options.SplitIndex chose the splits among several.
+	SplitIndexed bool
 	// Notes says in sentences what was dropped, changed or passed over.
 	Notes []string
 }
