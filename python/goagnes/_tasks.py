@@ -16,7 +16,8 @@ from goagnes._errors import InternalError, from_text
 from goagnes._progress import ProgressArgument, display
 
 _SLICE_MILLIS = 50
-_STOP_SLICES = 2  # how long an interrupted call waits for its task to end
+_STOP_SLICES = 2  # how long a call that Ctrl-C ends waits for its task to end
+_FAIL_SLICES = 100  # how long one that an error of the caller's own ends does: what the task locks is free then
 _EXIT_MILLIS = 5000  # how long the interpreter's exit waits for tasks to tidy up
 
 
@@ -45,8 +46,11 @@ def run(kind: str, request: dict[str, Any], *, progress: ProgressArgument = Fals
             if now[0] and now != shown:
                 show(*now)
                 shown = now
+    except KeyboardInterrupt:
+        _stop(task, keep, _STOP_SLICES)
+        raise
     except BaseException:
-        _stop(task, keep)
+        _stop(task, keep, _FAIL_SLICES)
         raise
     finally:
         show.end()
@@ -55,15 +59,16 @@ def run(kind: str, request: dict[str, Any], *, progress: ProgressArgument = Fals
     return status.get("result")
 
 
-def _stop(task: int, keep: object) -> None:
-    """Cancels a task that nobody waits for any more."""
+def _stop(task: int, keep: object, slices: int) -> None:
+    """Cancels a task that nobody waits for any more; it gets some slices of time to tidy up."""
     if task == 0 or _native.forked():
+        return
+    _native.call("Cancel", task)
+    if _ended(task, slices):
         return
     if keep is None:
         _native.call("Abandon", task)
-        return
-    _native.call("Cancel", task)
-    if not _ended(task, _STOP_SLICES):
+    else:
         # It still reads the caller's arrays: somebody has to hold them.
         threading.Thread(target=_hold, args=(task, keep), name="goagnes-stop", daemon=True).start()
 
