@@ -85,16 +85,16 @@ def test_torch(store, tmp_path, output):
 def test_an_error_in_progress_frees_the_folder(tmp_path):
     """An export that the caller's own function ends can be gone on with at once."""
 
-    class Enough(Exception):
+    class EnoughError(Exception):
         pass
 
     def progress(stage, done, total):
-        raise Enough
+        raise EnoughError
 
     options = {"num_neighbors": [5, 5], "batch_size": 10, "seed": 1}
     with ga.generate(tmp_path / "s", num_nodes=30_000, num_features=4, num_classes=2) as store:
         for _ in range(3):
-            with pytest.raises(Enough):
+            with pytest.raises(EnoughError):
                 ga.export(store, tmp_path / "e", progress=progress, **options)
         ga.export(store, tmp_path / "e", max_batches=5, overwrite=True, **options)
     assert len(list(ga.read_export(tmp_path / "e"))) == 5
