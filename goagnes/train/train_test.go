@@ -514,9 +514,10 @@ func TestPreset(t *testing.T) {
 		model, preset string
 		want          train.Settings
 	}{
-		{nn.GAT, train.PresetCitation, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, NormalizeFeatures: true}},
-		{nn.GAT, train.PresetShchur, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4}},
-		{nn.GCN, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.5, LearningRate: 0.01, WeightDecay: 5e-4, DecayFirstLayer: true}},
+		{nn.GAT, train.PresetCitation, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, NormalizeFeatures: true, Epochs: 200}},
+		{nn.GAT, train.PresetShchur, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, Epochs: 400, Patience: 50}},
+		{nn.GCN, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.8, LearningRate: 0.01, WeightDecay: 1e-3, DecayFirstLayer: true, Epochs: 400, Patience: 50}},
+		{nn.SAGE, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.5, LearningRate: 0.01, WeightDecay: 5e-3, DecayFirstLayer: true, Epochs: 400, Patience: 50}},
 	} {
 		s, err := train.Options{Model: c.model, Preset: c.preset}.Resolve()
 		if err != nil {
@@ -524,7 +525,7 @@ func TestPreset(t *testing.T) {
 		}
 		w := c.want
 		if s.Hidden != w.Hidden || s.Heads != w.Heads || s.OutputHeads != w.OutputHeads || s.AttentionDropout != w.AttentionDropout || s.Dropout != w.Dropout ||
-			s.LearningRate != w.LearningRate || s.WeightDecay != w.WeightDecay || s.DecayFirstLayer != w.DecayFirstLayer || s.NormalizeFeatures != w.NormalizeFeatures {
+			s.LearningRate != w.LearningRate || s.WeightDecay != w.WeightDecay || s.DecayFirstLayer != w.DecayFirstLayer || s.Epochs != w.Epochs || s.Patience != w.Patience || s.NormalizeFeatures != w.NormalizeFeatures {
 			t.Errorf("%s %s: %+v, want %+v", c.model, c.preset, s, w)
 		}
 	}

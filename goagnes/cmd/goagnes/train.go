@@ -46,7 +46,7 @@ var trainCommand = command{
 		set.Float64Var(&o.LearningRate, "lr", 0, "learning `rate` of Adam, default 0.003")
 		set.Var(optionalFloat{&o.WeightDecay}, "weight-decay", "L2 `penalty`, default 0")
 		set.Var(countValue{&o.Epochs}, "epochs", "epochs `n`, default 10")
-		set.Var(countValue{&o.Patience}, "patience", "end after `n` epochs without a better validation accuracy, default never")
+		set.Var(countValue{&o.Patience}, "patience", "end after `n` epochs without a better validation accuracy, default never, with preset shchur 50")
 		set.Var(countValue{&o.BatchSize}, "batch-size", "seeds `n` of a minibatch, default 1000")
 		set.Var(intsValue{&o.NumNeighbors}, "num-neighbors", "neighbours drawn per node in training, a `list` with one entry a layer, default 10 each")
 		set.Var(intsValue{&o.EvalNeighbors}, "eval-neighbors", "the same `list` for validation and test, default all")

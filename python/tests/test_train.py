@@ -1,0 +1,105 @@
+"""Graph attention and splits drawn by class, from Python."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import goagnes as ga
+
+LABELS, SIZE = 4, 900
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    rng = np.random.default_rng(7)
+    y = rng.integers(0, LABELS, SIZE)
+    edges = rng.integers(0, SIZE, (2, 12_000))
+    alike = (y[edges[0]] == y[edges[1]]) | (rng.random(12_000) < 0.1)
+    x = rng.standard_normal((SIZE, 8), dtype=np.float32)
+    x[np.arange(SIZE), y] += 1
+    return {"edge_index": edges[:, alike], "x": x, "y": y}
+
+
+def members(store: ga.Store) -> dict[str, np.ndarray]:
+    return {name: np.flatnonzero(getattr(store, f"{name}_mask")) for name in ("train", "val", "test")}
+
+
+@pytest.fixture(scope="module")
+def drawn(arrays, tmp_path_factory):
+    path = tmp_path_factory.mktemp("drawn") / "s"
+    with ga.build(path, **arrays, split="per-class:20,30", split_seed=1, progress=False) as store:
+        yield store
+
+
+def test_split_per_class(arrays, drawn, tmp_path):
+    y, one = arrays["y"], members(drawn)
+    assert np.bincount(y[one["train"]]).tolist() == [20] * LABELS
+    assert np.bincount(y[one["val"]]).tolist() == [30] * LABELS
+    everyone = np.concatenate(list(one.values()))
+    np.testing.assert_array_equal(np.sort(everyone), np.arange(SIZE))
+    for seed, equal in ((1, True), (2, False)):
+        options = {"split": "per-class:20,30", "split_seed": seed, "order": "degree", "progress": False}
+        with ga.build(tmp_path / str(seed), **arrays, **options) as store:
+            assert np.array_equal(members(store)["train"], one["train"]) is equal
+
+
+@pytest.mark.parametrize("split", ["per-class:20", "per-class:0,5", "per-class:a,b", "random:20,30"])
+def test_split_refused(arrays, tmp_path, split):
+    with pytest.raises(ValueError, match="split"):
+        ga.build(tmp_path / "s", **arrays, split=split, progress=False)
+    assert not (tmp_path / "s").exists()
+
+
+def test_gat(drawn, tmp_path):
+    gat = {"heads": 4, "output_heads": 2, "attention_dropout": 0.3}
+    common = {"layers": 2, "hidden": 16, "epochs": 40, "lr": 0.02, "seed": 4}
+    report = ga.train(
+        drawn,
+        model="gat",
+        residual=True,
+        num_neighbors=[-1, -1],
+        save=tmp_path / "m.npz",
+        progress=False,
+        **gat,
+        **common,
+    )
+    told = report["options"]
+    assert (told["heads"], told["output_heads"], told["attention_dropout"], told["residual"]) == (4, 2, 0.3, True)
+    assert report["test_accuracy"] > 0.6
+    with np.load(tmp_path / "m.npz") as model:
+        assert model["layers.0.attention.source"].shape == (4, 4)
+        assert model["layers.1.attention.target"].shape == (2, LABELS)
+        assert model["layers.0.residual.weight"].shape == (8, 16)
+    run = [sys.executable, "-m", "goagnes", "train", str(drawn.path), "--json", "--model", "gat", "--residual"]
+    run += ["--num-neighbors=-1,-1"] + [f"--{name.replace('_', '-')}={v}" for name, v in (gat | common).items()]
+    shell = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert json.loads(shell.stdout)["weights_sha256"] == report["weights_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"model": "gat", "heads": 3, "hidden": 16}, "multiple of 3"),
+        ({"model": "gat", "heads": -1}, "heads"),
+        ({"model": "gat", "attention_dropout": 1.0}, "attention_dropout"),
+        ({"model": "gcn", "heads": 2}, "heads"),
+        ({"model": "sage", "residual": True}, "residual"),
+    ],
+)
+def test_gat_refused(drawn, arguments, match):
+    with pytest.raises(ValueError, match=match):
+        ga.train(drawn, epochs=1, progress=False, **arguments)
+
+
+@pytest.mark.parametrize(("model", "hidden"), [("gcn", 64), ("gat", 64)])
+def test_preset_shchur(drawn, model, hidden):
+    report = ga.train(drawn, model=model, preset="shchur", epochs=3, progress=False)
+    told = report["options"]
+    assert (told["layers"], told["hidden"], told["normalize_features"]) == (2, hidden, False)
+    assert told["num_neighbors"] == told["eval_neighbors"] == [-1, -1]
+    assert len(report["epochs"]) == 3
