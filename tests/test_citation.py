@@ -99,7 +99,7 @@ def test_test_labels_reach_nothing_and_shuffled_labels_teach_nothing(tmp_path):
 
 @pytest.mark.skipif(not COMPUTERS.exists(), reason=f"the public graph is not at {COMPUTERS}")
 def test_computers(tmp_path):
-    """The first command of docs/training.md's table for preset shchur."""
+    """The first column of docs/training.md's table for preset shchur."""
     path = str(tmp_path / "computers")
     shell("import", path, str(COMPUTERS), "--split", "per-class:20,30", "--split-seed", "0")
     report = shell("train", path, "--model", "gcn", "--preset", "shchur", "--seed", "0")
