@@ -70,15 +70,15 @@ test: install
 	@$(MAKE) --no-print-directory totals
 
 # All of Go; then the parts with goroutines under the race detector, freed memory
-# being overwritten (tag invariants); then without cgo the portable kernels, and
-# the program, which its tests run from build to training. A failed run does not
-# keep the next from running: totals tells. -count=1: the rules of tests/lint look
-# at files that the test cache does not know of.
+# being overwritten (tag invariants); then without cgo the portable kernels and the
+# networks upon them. A failed run does not keep the next from running: totals
+# tells. -count=1: the rules of tests/lint look at files that the test cache does
+# not know of.
 go-tests:
 	@mkdir -p $(RESULTS)
 	-go test -count=1 -timeout 15m -json ./... > $(RESULTS)/go.json
 	-go test -race -short -tags invariants -timeout 15m -json ./layout/... ./goagnes/... ./capi/... > $(RESULTS)/go-race.json
-	-CGO_ENABLED=0 go test -short -timeout 10m -json ./kernels/... ./goagnes/nn ./goagnes/cmd/... > $(RESULTS)/go-nocgo.json
+	-CGO_ENABLED=0 go test -short -timeout 10m -json ./kernels/... ./goagnes/nn > $(RESULTS)/go-nocgo.json
 
 python-tests: install
 	@mkdir -p $(RESULTS)

@@ -47,10 +47,10 @@ def run(kind: str, request: dict[str, Any], *, progress: ProgressArgument = Fals
                 show(*now)
                 shown = now
     except KeyboardInterrupt:
-        _stop(task, keep, _STOP_SLICES)
+        _stop(task, keep, interrupted=True)
         raise
     except BaseException:
-        _stop(task, keep, _FAIL_SLICES)
+        _stop(task, keep, interrupted=False)
         raise
     finally:
         show.end()
@@ -59,12 +59,15 @@ def run(kind: str, request: dict[str, Any], *, progress: ProgressArgument = Fals
     return status.get("result")
 
 
-def _stop(task: int, keep: object, slices: int) -> None:
-    """Cancels a task that nobody waits for any more; it gets some slices of time to tidy up."""
+def _stop(task: int, keep: object, *, interrupted: bool) -> None:
+    """Cancels a task that nobody waits for any more; it gets some time to tidy up."""
     if task == 0 or _native.forked():
         return
+    if interrupted and keep is None:
+        _native.call("Abandon", task)  # waits a little itself
+        return
     _native.call("Cancel", task)
-    if _ended(task, slices):
+    if _ended(task, _STOP_SLICES if interrupted else _FAIL_SLICES):
         return
     if keep is None:
         _native.call("Abandon", task)
