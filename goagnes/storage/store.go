@@ -69,11 +69,8 @@ func OpenStore(dir string, o StoreOptions) (*Store, error) {
 }
 
 func (s *Store) open(o StoreOptions) error {
-	b, err := readManifest(s.pool.options.FS, s.dir)
-	if err != nil {
-		return err
-	}
-	if s.manifest, err = layout.DecodeManifest(b); err != nil {
+	var err error
+	if s.manifest, err = ReadManifest(s.pool.options.FS, s.dir); err != nil {
 		return err
 	}
 	if s.stripes, err = StripeDirs(s.pool.options.FS, s.manifest, o.Stripes); err != nil {
@@ -165,7 +162,11 @@ func checkWhole(fsys FS, dir, name string, size int64) error {
 	return nil
 }
 
-func readManifest(fsys FS, dir string) ([]byte, error) {
+// ReadManifest reads the manifest of the store in dir; fsys nil is OS. A
+// directory that holds no store, and a manifest that is not whole, give a
+// *layout.Error.
+func ReadManifest(fsys FS, dir string) (*layout.Manifest, error) {
+	fsys = orOS(fsys)
 	path := filepath.Join(dir, layout.ManifestFile)
 	st, err := fsys.Stat(path)
 	switch {
@@ -188,7 +189,7 @@ func readManifest(fsys FS, dir string) ([]byte, error) {
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	return b[:n], nil
+	return layout.DecodeManifest(b[:n])
 }
 
 // readRoots fills and verifies the root tables of all sections.

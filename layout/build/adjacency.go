@@ -289,7 +289,7 @@ func (a *adjacency) distribute(e source.Edges, s *spill, spans []span, targets *
 			if a.edits.streams() {
 				return a.putEdited(k, put)
 			}
-			for i, t := range k.dst {
+			for i, t := range k.dst { // put, written out: no call for every edge
 				p := part[t>>shift]
 				at := &s.parts[p]
 				if at.pos == len(at.buf) {

@@ -51,7 +51,7 @@ func stageStripes(fsys storage.FS, parents []string, final string, note func(str
 		return s, usage("%d stripe directories, at most %d are allowed", len(parents), layout.MaxStripes)
 	}
 	named := map[string]bool{}
-	if m, err := readManifest(fsys, final); err == nil {
+	if m, err := storage.ReadManifest(fsys, final); err == nil {
 		for _, dir := range m.Stripes {
 			named[dir] = true
 		}
@@ -187,7 +187,7 @@ func within(dir, outer string) bool {
 // now lies in dir. A directory that cannot be told to be its own is left, and
 // told by note.
 func removeStripes(fsys storage.FS, dir string, note func(string)) error {
-	m, err := readManifest(fsys, dir)
+	m, err := storage.ReadManifest(fsys, dir)
 	if err != nil {
 		return nil // no store, or not to be told which directories are its own
 	}
@@ -201,18 +201,4 @@ func removeStripes(fsys storage.FS, dir string, note func(string)) error {
 		}
 	}
 	return nil
-}
-
-// readManifest reads the manifest of the store in dir.
-func readManifest(fsys storage.FS, dir string) (*layout.Manifest, error) {
-	f, err := storage.OpenFile(fsys, filepath.Join(dir, layout.ManifestFile), storage.Flags{Buffered: true})
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, layout.MaxManifest))
-	if err != nil {
-		return nil, err
-	}
-	return layout.DecodeManifest(b)
 }
