@@ -1,5 +1,7 @@
 package goagnes
 
+// What a process and an open store took: memory against the budget, bytes by time.
+
 import (
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"

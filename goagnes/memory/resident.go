@@ -1,5 +1,7 @@
 package memory
 
+// The process's own peak of memory, as the system counts it.
+
 import (
 	"os"
 	"strconv"

@@ -1,5 +1,7 @@
 package report
 
+// Numbers as people read them.
+
 import (
 	"fmt"
 	"strconv"

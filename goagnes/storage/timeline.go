@@ -1,5 +1,7 @@
 package storage
 
+// Bytes moved by time.
+
 import "time"
 
 // Timeline tells how many bytes a pool moved in each interval from its first
