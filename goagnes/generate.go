@@ -3,6 +3,7 @@ package goagnes
 import (
 	"context"
 
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/synthetic"
 )
@@ -29,6 +30,7 @@ type GenerateOptions struct {
 	Stripes      []string
 	Overwrite    bool
 	Progress     Progress
+	FS           storage.FS
 }
 
 // Generate makes a graph and writes it as a store at path, with the splits
@@ -57,6 +59,6 @@ func Generate(ctx context.Context, path string, o GenerateOptions) (*BuildReport
 	}
 	return buildStore(ctx, path, "generate", d, BuildOptions{
 		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory, Scratch: o.Scratch, ScratchLimit: o.ScratchLimit,
-		NumThreads: o.NumThreads, IO: o.IO, Stripes: o.Stripes, Overwrite: o.Overwrite, Progress: o.Progress,
+		NumThreads: o.NumThreads, IO: o.IO, Stripes: o.Stripes, Overwrite: o.Overwrite, Progress: o.Progress, FS: o.FS,
 	})
 }

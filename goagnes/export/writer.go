@@ -58,7 +58,13 @@ func Create(fsys storage.FS, dir string, x Index, overwrite bool) (w *Writer, er
 	}
 	x.Format, x.Version, x.Epochs, x.Totals = Format, Version, nil, nil
 	x.setID()
-	if err := fsys.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	made := fsys.Mkdir(dir, 0o755)
+	if made != nil && !errors.Is(made, fs.ErrExist) {
+		return nil, made
+	}
+	// Also where it was there: by a run that was killed before it came this far.
+	// What others have made, in a directory that may not be read, is theirs.
+	if err := fsys.SyncDir(filepath.Dir(filepath.Clean(dir))); err != nil && (made == nil || !errors.Is(err, fs.ErrPermission)) {
 		return nil, err
 	}
 	lock, err := fsys.LockDir(dir)

@@ -1,5 +1,6 @@
-// Package inject makes a file system slower than it is, or fail on purpose: for
-// tests of what must hold on other devices, and for measurements. A FS stands
+// Package inject makes a file system slower than it is, fail on purpose, or lose
+// what a loss of power would: for tests of what must hold on other devices, and
+// for measurements. A FS stands
 // between storage's engines and another storage.FS; all of them pass through
 // it, whether they read by descriptor or not.
 //
@@ -8,7 +9,11 @@
 // after another. The delay keeps a transfer's place in the queue. A transfer
 // takes at least what the underlying file system takes.
 //
-// Nothing here changes what is read or written.
+// A Recorder keeps the changes of files and names in their order and tells what a
+// loss of power leaves of them.
+//
+// Nothing here changes what is read or written, but where a test asks for it:
+// Options.Answer.
 package inject
 
 import (
@@ -37,6 +42,13 @@ type Options struct {
 	// Fail is asked before every operation; an error makes the operation fail
 	// with it. It must be safe for use by several goroutines; nil = never.
 	Fail func(op Op) error
+	// Answer is told what the device has answered to a read or write and returns
+	// the answer that counts: fewer bytes, another error. Of a read that is cut
+	// short, the memory behind the bytes that count is overwritten. It must be safe
+	// for use by several goroutines and not block; nil = the truth.
+	Answer func(op Op, n int, err error) (int, error)
+	// Delay is added to the time that a read or write takes; nil = none.
+	Delay func(op Op) time.Duration
 }
 
 // Op names an operation that is about to happen.
@@ -189,14 +201,18 @@ type handle struct {
 
 // Begin implements storage.Watcher.
 func (h *handle) Begin(t storage.Transfer) (time.Time, error) {
-	name := "read"
-	if t.Write {
-		name = "write"
-	}
-	if err := h.fs.fail(Op{Name: name, Path: h.path, Offset: t.Offset, Bytes: len(t.Buf)}); err != nil {
+	op := h.op(t)
+	if err := h.fs.fail(op); err != nil {
 		return time.Time{}, err
 	}
 	until := h.fs.until(h.dir, t.Write, len(t.Buf))
+	if delay := h.fs.options().Delay; delay != nil {
+		if d := delay(op); d > 0 && until.IsZero() {
+			until = time.Now().Add(d)
+		} else if d > 0 {
+			until = until.Add(d)
+		}
+	}
 	if h.below != nil {
 		below, err := h.below.Begin(t)
 		if err != nil {
@@ -212,9 +228,29 @@ func (h *handle) Begin(t storage.Transfer) (time.Time, error) {
 // End implements storage.Watcher.
 func (h *handle) End(t storage.Transfer, n int, err error) (int, error) {
 	if h.below != nil {
-		return h.below.End(t, n, err)
+		n, err = h.below.End(t, n, err)
+	}
+	answer := h.fs.options().Answer
+	if answer == nil {
+		return n, err
+	}
+	moved := n
+	n, err = answer(h.op(t), n, err)
+	if !t.Write && n < moved {
+		for i := max(n, 0); i < moved; i++ {
+			t.Buf[i] = 0xa5
+		}
 	}
 	return n, err
+}
+
+// op names a transfer.
+func (h *handle) op(t storage.Transfer) Op {
+	name := "read"
+	if t.Write {
+		name = "write"
+	}
+	return Op{Name: name, Path: h.path, Offset: t.Offset, Bytes: len(t.Buf)}
 }
 
 // Sync implements storage.Handle.
