@@ -175,6 +175,10 @@ func sameFiles(t *testing.T, want, got string) {
 		if e.Name() == layout.ManifestFile {
 			n := layout.PageSize + int(binary.LittleEndian.Uint64(a[16:])+layout.PageSize-1)/layout.PageSize*layout.PageSize
 			a, b = a[:n], b[:n]
+			for _, header := range [][]byte{a, b} { // the record's checksum is the record's
+				clear(header[44:48])
+				clear(header[layout.PageSize-4 : layout.PageSize])
+			}
 		}
 		if !bytes.Equal(a, b) {
 			t.Errorf("%s differs from %s", filepath.Join(got, e.Name()), filepath.Join(want, e.Name()))

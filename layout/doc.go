@@ -48,7 +48,8 @@
 //	  16  u64   bytes of the body
 //	  24  [16]  build id
 //	  40  u32   CRC32C of the body's pages
-//	  44        zeros
+//	  44  u32   CRC32C of the source record's pages xor mask(salt of MANIFEST, 0), or 0: not known
+//	  48        zeros
 //	4092  u32   CRC32C of bytes 0..4091
 //	pages 1.., the body: JSON of [Manifest], then zeros to a page
 //	the rest, the source record

@@ -230,9 +230,14 @@ func (m *Manifest) Encode() ([]byte, error) {
 	binary.LittleEndian.PutUint64(h[16:], uint64(len(body)))
 	copy(h[24:40], m.ID[:])
 	binary.LittleEndian.PutUint32(h[40:], CRC(b[PageSize:PageSize+padded]))
+	binary.LittleEndian.PutUint32(h[44:], CRC(t)^recordMask(m.ID))
 	binary.LittleEndian.PutUint32(h[PageSize-4:], CRC(h[:PageSize-4]))
 	return b, nil
 }
+
+// recordMask ties the source record to its build, as the salts of sections do with
+// pages. Stores that were written before it have 0 in its place.
+func recordMask(id BuildID) uint32 { return NewSalt(id, ManifestFile, false).Mask(0) }
 
 // MaxManifest is the largest manifest file that DecodeManifest accepts, in bytes.
 const MaxManifest = PageSize + maxBody + maxBody
@@ -273,6 +278,9 @@ func DecodeManifest(b []byte) (*Manifest, error) {
 	ln := binary.LittleEndian.Uint32(tail[4:])
 	if int64(ln) > int64(len(tail))-8 || binary.LittleEndian.Uint32(tail) != CRC(tail[4:]) || roundUp(int64(ln)+8, PageSize) != int64(len(tail)) {
 		return nil, &Error{Kind: Checksum, File: ManifestFile, Offset: PageSize + padded, Block: -1, Msg: "the source record's checksum does not match: rebuild the store"}
+	}
+	if sum := binary.LittleEndian.Uint32(h[44:]); sum != 0 && sum != CRC(tail)^recordMask(BuildID(h[24:40])) {
+		return nil, &Error{Kind: Checksum, File: ManifestFile, Offset: PageSize + padded, Block: -1, Msg: "the source record is not this build's: rebuild the store"}
 	}
 	m := &Manifest{}
 	d := json.NewDecoder(bytes.NewReader(body[:n]))
