@@ -53,12 +53,14 @@ type LoaderOptions struct {
 	Compact                    bool // "ptr" and "src" instead of "edge_index", for consumers in Go
 	Degree                     bool // add "degree": the in-degree in the whole graph, loops left out, of every local node
 	NoFeatures                 bool // leave out x
-	// Aside returns the bytes that the consumer will take from the store's budget
-	// for a minibatch of these new nodes and edges by hop; the loader leaves them
-	// free. Default none.
-	Aside         func(nodes, edges []int64) int64
+	// Consumer takes memory of the loader's budget for each minibatch, which the
+	// loader sets aside for it. Default none.
+	Consumer      Consumer
 	ReleasesFirst bool // the consumer releases each batch before it asks for the next, so that one is in memory at a time
 }
+
+// Consumer takes memory of a loader's budget for each minibatch it is handed.
+type Consumer = operation.Consumer
 
 // Array is one array of a batch.
 type Array = operation.Array
@@ -152,7 +154,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		},
 		Seeds: seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
 		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Published: o.Mode == "agnes-paper",
-		GraphBuffer: o.GraphBuffer, FeatureBuffer: o.FeatureBuffer, Held: held, Aside: o.Aside,
+		GraphBuffer: o.GraphBuffer, FeatureBuffer: o.FeatureBuffer, Held: held, Consumer: o.Consumer,
 		Outputs: operation.Outputs{
 			X: !o.NoFeatures, Y: true, NodeIDs: true, InputIDs: true, EdgeIDs: !o.NoEdgeIDs && len(o.NumNeighbors) > 0,
 			EdgeIndex: !o.Compact, CSC: o.Compact, Degree: o.Degree,

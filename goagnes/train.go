@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"unsafe"
 
-	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/goagnes/train"
 	"github.com/goagnes/goagnes/layout"
@@ -174,7 +172,7 @@ type storeSource struct {
 }
 
 func (s *Store) newSource(seed uint64, hyperbatch int, mode string) *storeSource {
-	return &storeSource{store: s, seed: seed, hyperbatch: hyperbatch, mode: mode, allocator: &budgetAllocator{budget: s.budget, out: map[*float32]*allocation{}},
+	return &storeSource{store: s, seed: seed, hyperbatch: hyperbatch, mode: mode, allocator: newAllocator(s.budget),
 		loaders: map[string]*Loader{}, splits: map[string]string{}}
 }
 
@@ -182,7 +180,7 @@ func (c *storeSource) close() {
 	for _, l := range c.loaders {
 		_ = l.Close() // only scratch is removed; the run's own error comes first
 	}
-	c.allocator.freeAll()
+	c.allocator.close()
 }
 
 func (c *storeSource) stats() map[string]Stats {
@@ -210,10 +208,9 @@ func (c *storeSource) Open(ctx context.Context, split string, pass train.Pass) (
 			NumNeighbors: slices.Clone(pass.Fanouts), InputNodes: InputNodes{Split: split}, BatchSize: pass.BatchSize,
 			Shuffle: pass.Shuffle, Seed: &c.seed, HyperbatchSize: c.hyperbatch, Mode: c.mode,
 			NoEdgeIDs: true, Compact: true, Degree: all, ReleasesFirst: true,
-			Aside: func(nodes, edges []int64) int64 {
-				need := c.footprint(ints(nodes), ints(edges), pass.Train)
-				return max(0, need+need/8-c.allocator.arena())
-			},
+			Consumer: consumer{c.allocator, func(nodes, edges []int64) int64 {
+				return c.footprint(ints(nodes), ints(edges), pass.Train)
+			}},
 		})
 		if err != nil {
 			return nil, err
@@ -316,78 +313,6 @@ func labels(dst []int64, b []byte, d layout.DType, n int) []int64 {
 		dst = append(dst, max(v, -1))
 	}
 	return dst
-}
-
-// budgetAllocator serves the trainer from the store's budget.
-type budgetAllocator struct {
-	budget *memory.Budget
-	mu     sync.Mutex
-	out    map[*float32]*allocation
-}
-
-type allocation struct {
-	mem   []byte
-	lease *memory.Lease
-}
-
-// Allocate returns n floats, aligned to a page.
-func (b *budgetAllocator) Allocate(n int) ([]float32, error) {
-	size := max(int64(n)*4, 64)
-	lease, err := b.budget.Reserve("training", size)
-	if err != nil {
-		return nil, err
-	}
-	mem, err := memory.MapFor("training", size)
-	if err != nil {
-		lease.Release()
-		return nil, err
-	}
-	f := viewAs[float32](mem)[:n:n]
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.out[unsafe.SliceData(f)] = &allocation{mem, lease}
-	return f, nil
-}
-
-// Free takes floats back.
-func (b *budgetAllocator) Free(f []float32) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	key := unsafe.SliceData(f)
-	a := b.out[key]
-	if a == nil {
-		panic("goagnes: floats that were not allocated here are freed")
-	}
-	delete(b.out, key)
-	a.free()
-}
-
-func (a *allocation) free() {
-	if err := memory.Unmap(a.mem); err != nil {
-		panic("goagnes: " + err.Error())
-	}
-	a.lease.Release()
-}
-
-func (b *budgetAllocator) freeAll() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for key, a := range b.out {
-		delete(b.out, key)
-		a.free()
-	}
-}
-
-// arena returns the bytes of the largest allocation that is out, which an arena
-// that has to grow gives back first.
-func (b *budgetAllocator) arena() int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := int64(0)
-	for _, a := range b.out {
-		n = max(n, int64(len(a.mem)))
-	}
-	return n
 }
 
 var _ train.Source = (*storeSource)(nil)

@@ -113,6 +113,9 @@ func (l *Lease) Bytes() int64 {
 	return max(l.bytes, 0)
 }
 
+// Total returns the bytes of the budget that the lease is a part of.
+func (l *Lease) Total() int64 { return l.budget.total }
+
 // Release gives the lease's bytes back. A second Release does nothing.
 func (l *Lease) Release() {
 	l.budget.mu.Lock()

@@ -30,18 +30,51 @@ func (h *hyperbatch) longestBody() int64 {
 	return roundUp(n, layout.PageSize)
 }
 
-// held returns the bytes that batches in flight need: the one being put
-// together, those that the consumer still holds, and what it takes to use one.
-func (h *hyperbatch) held() int64 {
-	most, aside := int64(0), int64(0)
+// slabsHeld returns the bytes of batches in flight: the one being put together
+// and those that the consumer still holds.
+func (h *hyperbatch) slabsHeld() int64 {
+	most := int64(0)
 	for i := range h.records {
-		r := &h.records[i]
-		most = max(most, h.e.slabBytes(r))
-		if h.e.Aside != nil {
-			aside = max(aside, h.e.Aside(r.hopNodes, r.hopEdges))
+		most = max(most, h.e.slabBytes(&h.records[i]))
+	}
+	return int64(h.e.Held+1) * memory.SlabBytes(most)
+}
+
+// needs returns what the consumer takes for a minibatch at most, 0 without one.
+func (h *hyperbatch) needs() int64 {
+	n := int64(0)
+	if h.e.Consumer != nil {
+		for i := range h.records {
+			n = max(n, h.e.Consumer.Needs(h.records[i].hopNodes, h.records[i].hopEdges))
 		}
 	}
-	return int64(h.e.Held+1)*memory.SlabBytes(most) + aside
+	return n
+}
+
+// asideSlack is the part, one in so many, by which more is set aside than is
+// needed, so that growing ends soon.
+const asideSlack = 8
+
+// held returns the bytes that batches in flight need, and what has to be set
+// aside yet to use one.
+func (h *hyperbatch) held() int64 {
+	n := h.slabsHeld()
+	if needs := h.needs(); needs > 0 {
+		n += max(0, needs+needs/asideSlack-h.e.Consumer.Aside())
+	}
+	return n
+}
+
+// setAside sets aside what the consumer needs for the hyperbatch's minibatches,
+// and the slack where the batches in flight leave room for it. It stays so while
+// the next hyperbatch is sampled: the consumer works on the last minibatch then.
+func (h *hyperbatch) setAside() error {
+	needs := h.needs()
+	if needs == 0 || needs <= h.e.Consumer.Aside() {
+		return nil
+	}
+	most := h.e.Consumer.Aside() + h.e.Budget.Free() - max(0, h.slabsHeld()-h.e.slabs.Counters().MappedBytes)
+	return h.e.Consumer.SetAside(max(needs, min(needs+needs/asideSlack, most)))
 }
 
 // chunk is a piece of a run, or a record's body, on its way from scratch.
@@ -190,6 +223,9 @@ func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error
 		return err
 	}
 	defer c.release()
+	if err := h.setAside(); err != nil {
+		return err
+	}
 	r := h.startReader(ctx, c.mem)
 	defer r.close()
 	for i := range h.records {

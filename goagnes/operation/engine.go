@@ -24,6 +24,20 @@ type Seeds interface {
 	Lookup(ctx context.Context, places []int64, ids []uint64) error
 }
 
+// Consumer takes memory of the engine's budget for each minibatch that it is
+// handed. The engine sets that memory aside before it hands out a hyperbatch, and
+// divides only the rest among its own steps, also while the consumer works on the
+// last minibatch of one hyperbatch and the next is sampled.
+type Consumer interface {
+	// Needs returns the bytes that a minibatch of these new nodes and edges by hop
+	// takes. Those of one minibatch are given back before those of the next are taken.
+	Needs(nodes, edges []int64) int64
+	// Aside returns the bytes that are set aside.
+	Aside() int64
+	// SetAside makes them at least n.
+	SetAside(n int64) error
+}
+
 // Outputs selects the arrays of a batch.
 type Outputs struct {
 	X, Y      bool // rows and labels of all local nodes
@@ -49,11 +63,11 @@ type Options struct {
 	Shuffle                    bool
 	Fanouts                    []int // neighbours drawn per node and hop, from the seeds outwards; -1 takes all
 	Seed                       uint64
-	Hyperbatch                 int                              // minibatches prepared together, at most
-	Published                  bool                             // read as Algorithm 1 of the paper does, see the package comment
-	GraphBuffer, FeatureBuffer int64                            // bytes of frames, default divided out of what is free
-	Held                       int                              // minibatches that the consumer still holds when it asks for the next: 0 or 1
-	Aside                      func(nodes, edges []int64) int64 // bytes that the consumer takes from the budget for a minibatch; nil: none
+	Hyperbatch                 int      // minibatches prepared together, at most
+	Published                  bool     // read as Algorithm 1 of the paper does, see the package comment
+	GraphBuffer, FeatureBuffer int64    // bytes of frames, default divided out of what is free
+	Held                       int      // minibatches that the consumer still holds when it asks for the next: 0 or 1
+	Consumer                   Consumer // takes memory of the budget for minibatches; nil: none does
 	Outputs                    Outputs
 }
 
