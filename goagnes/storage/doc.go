@@ -53,9 +53,11 @@
 // that frees a slot or queues a request, so that no request waits beside a free
 // slot. A file without a descriptor is moved by the workers.
 //
-// A worker waits for nothing but the device: it holds no lock while it reads,
-// and when the verification of a request needs a chunk of a checksum table, the
-// worker reads that chunk by itself rather than queueing it, or waits for
+// A worker waits for nothing but the device: it holds no lock while it reads.
+// The chunks of checksum tables that a request is verified with are requested
+// beside it, and a request whose pages come first is left with the chunk, without
+// a worker. Where a chunk that is needed was not requested, or has had to make
+// room, the worker reads it by itself rather than queueing it, or waits for
 // another thread that is at that moment reading it by itself. So every wait ends
 // at a system call in progress, and the queue always drains. A Done function
 // runs on a worker: it must not wait for another request of the same pool; it

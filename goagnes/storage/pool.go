@@ -51,7 +51,7 @@ type Pool struct {
 		sync.Mutex
 		work    sync.Cond
 		queue         // requests that wait for a worker, or a slot of the ring
-		ended   queue // requests that came back from the ring
+		ended   queue // requests that came back from the ring, or from waiting for a checksum table
 		pending int   // requests that were queued and are not finished
 		idle    sync.Cond
 		closed  bool // no more requests
@@ -107,7 +107,7 @@ type Request struct {
 }
 
 // ringWorkers is the number of workers that verify and finish what a ring has
-// read: a few more than processors, as some wait for checksum tables.
+// read: a few more than processors, as some may be reading checksum tables.
 func ringWorkers() int { return runtime.GOMAXPROCS(0) + 2 }
 
 // NewPool starts a pool. Close stops it.
@@ -236,7 +236,7 @@ func (p *Pool) Do(r *Request) error {
 			r.ended()
 		}
 	}
-	p.check(r)
+	p.check(r, true)
 	return r.Err
 }
 
@@ -263,30 +263,45 @@ func (p *Pool) Close() error {
 // moved.
 func (p *Pool) worker() {
 	defer p.workers.Done()
-	work := &p.mu.queue
-	if p.ring != nil {
-		work = &p.mu.ended
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		for work.first == nil && !p.mu.stopped {
-			p.mu.work.Wait()
+		r := p.mu.ended.pop()
+		move := r != nil && r.Err == errNotMoved
+		if r == nil && p.ring == nil {
+			r = p.mu.queue.pop()
+			move = r != nil
 		}
-		r := work.pop()
-		if r == nil {
+		if r == nil && p.mu.stopped {
 			return
 		}
+		if r == nil {
+			p.mu.work.Wait()
+			continue
+		}
 		p.mu.Unlock()
-		if p.ring == nil || r.Err == errNotMoved {
+		if move {
 			p.move(r)
 		}
-		p.finish(r)
+		finished := p.finish(r)
 		p.mu.Lock()
+		if !finished {
+			continue
+		}
 		if p.mu.pending--; p.mu.pending == 0 && p.mu.closed {
 			p.mu.idle.Broadcast()
 		}
 	}
+}
+
+// resume goes on with a request that finish left with a checksum table, which has
+// come or, with err, has not.
+func (p *Pool) resume(r *Request, err error) {
+	r.Err = err
+	p.mu.Lock()
+	p.mu.ended.push(r)
+	p.mu.Unlock()
+	p.mu.work.Signal()
 }
 
 func (r *Request) validate() {
@@ -309,25 +324,44 @@ func (p *Pool) move(r *Request) {
 	r.Err = err
 }
 
-// check verifies what a request has read.
-func (p *Pool) check(r *Request) {
+// check verifies what a request has read and reports whether that is done: else
+// the request waits for a checksum table, and is resumed. With wait, the calling
+// goroutine waits.
+func (p *Pool) check(r *Request, wait bool) bool {
 	if r.Err != nil || r.Check == nil {
-		return
+		return true
 	}
-	since := time.Now()
-	r.Err = r.Check.verify(r.Buf, r.Offset)
-	p.stats.verified(int64(len(r.Buf))/layout.PageSize, since, r.Err)
+	since, pages := time.Now(), int64(len(r.Buf))/layout.PageSize
+	left := r
+	if wait {
+		left = nil
+	}
+	err := r.Check.verify(r.Buf, r.Offset, left)
+	for l, ok := err.(*later); ok; l, ok = err.(*later) {
+		if !wait {
+			return false // r may be another worker's already
+		}
+		<-l.ready // outside verify's lock, for which the workers may wait
+		err = r.Check.verify(r.Buf, r.Offset, nil)
+	}
+	r.Err = err
+	p.stats.verified(pages, since, err)
+	return true
 }
 
 // finish ends a request that was moved or refused: it is verified and handed
-// back, for the part of a striped one when all other parts have ended.
-func (p *Pool) finish(r *Request) {
+// back, for the part of a striped one when all other parts have ended. It
+// reports false where the request is left with a checksum table.
+func (p *Pool) finish(r *Request) bool {
 	if top := r.parent; top != nil {
 		if !top.ended() {
-			return
+			return true
 		}
 		r = top
 	}
-	p.check(r)
+	if !p.check(r, false) {
+		return false
+	}
 	r.Done(r)
+	return true
 }

@@ -19,8 +19,10 @@ type Section struct {
 func (s *Section) Handle() *File { return s.file }
 
 // Submit reads whole pages into buf, verifies them and calls done on a worker
-// goroutine. The range must lie within the section's file.
+// goroutine. The range must lie within the section's file. The checksums that
+// the pages are verified with are read at the same time where they are not there.
 func (s *Section) Submit(offset int64, buf []byte, tag int64, done func(*Request)) {
+	s.readTables(offset, int64(len(buf)))
 	s.store.pool.Submit(&Request{File: s.file, Offset: offset, Buf: buf, Check: s, Tag: tag, Done: done})
 }
 
@@ -51,9 +53,38 @@ func (s *Section) Read(offset int64, buf []byte) error {
 	return nil
 }
 
+// readTables begins to read what is missing of the page table for a range.
+func (s *Section) readTables(offset, n int64) {
+	store := s.store
+	store.use.RLock()
+	defer store.use.RUnlock()
+	if store.closed {
+		return
+	}
+	const covered = chunkPages * layout.PageSize
+	for number := offset / covered; number*covered < offset+n; number++ {
+		tables := store.tables
+		f := tables.ahead(tableKey{s.number, number})
+		if f == nil {
+			continue
+		}
+		store.reading.Add(1)
+		r := s.tableRequest(number, f.memory)
+		r.Done = func(r *Request) {
+			defer store.reading.Done()
+			err := s.checkTable(r)
+			for _, waiting := range tables.landed(f, err) {
+				store.pool.resume(waiting, err)
+			}
+		}
+		store.pool.Submit(r)
+	}
+}
+
 // verify compares the whole pages in b, which lie at offset, with the page
-// table.
-func (s *Section) verify(b []byte, offset int64) error {
+// table. Where a part of the table is still on its way, it leaves r, unless that
+// is nil, to be verified when it has come, and returns a *later.
+func (s *Section) verify(b []byte, offset int64, r *Request) error {
 	s.store.use.RLock()
 	defer s.store.use.RUnlock()
 	if s.store.closed {
@@ -63,7 +94,7 @@ func (s *Section) verify(b []byte, offset int64) error {
 	for page := offset / layout.PageSize; len(b) > 0; {
 		number, at := page/chunkPages, page%chunkPages
 		n := min(chunkPages-at, int64(len(b))/layout.PageSize)
-		chunk, err := s.store.tables.get(tableKey{s.number, number}, func(mem []byte) error { return s.loadTable(number, mem) })
+		chunk, err := s.store.tables.get(tableKey{s.number, number}, r, func(mem []byte) error { return s.loadTable(number, mem) })
 		if err != nil {
 			return err
 		}
@@ -78,18 +109,32 @@ func (s *Section) verify(b []byte, offset int64) error {
 }
 
 // loadTable reads a chunk of the section's page table and verifies it against
-// the root table. What lies past the table's end is cleared.
+// the root table.
 func (s *Section) loadTable(chunk int64, mem []byte) error {
+	r := s.tableRequest(chunk, mem)
+	_ = s.store.pool.Do(r) // r.Err
+	return s.checkTable(r)
+}
+
+// tableRequest returns the request for a chunk of the section's page table. What
+// lies past the table's end is cleared.
+func (s *Section) tableRequest(chunk int64, mem []byte) *Request {
 	table, tableBytes, _, _ := s.Checksums()
 	first := chunk * tableChunk
 	n := min(tableChunk, tableBytes-first)
 	clear(mem[n:])
-	r := Request{File: s.store.checksums, Offset: table + first, Buf: mem[:n]}
-	if err := s.store.pool.Do(&r); err != nil {
-		return tableError(err)
+	return &Request{File: s.store.checksums, Offset: table + first, Buf: mem[:n]}
+}
+
+// checkTable returns what became of a request for a chunk of the page table, which
+// it verifies against the root table.
+func (s *Section) checkTable(r *Request) error {
+	if r.Err != nil {
+		return tableError(r.Err)
 	}
-	page := first / layout.PageSize
-	bad := layout.CheckPages(layout.NewSalt(s.store.manifest.ID, s.Name, true), mem[:n], page, s.root[page*layout.TableEntry:])
+	table, _, _, _ := s.Checksums()
+	page := (r.Offset - table) / layout.PageSize
+	bad := layout.CheckPages(layout.NewSalt(s.store.manifest.ID, s.Name, true), r.Buf, page, s.root[page*layout.TableEntry:])
 	if bad >= 0 {
 		return &layout.Error{Kind: layout.Checksum, File: layout.ChecksumFile, Offset: table + bad*layout.PageSize, Block: -1,
 			Msg: fmt.Sprintf("the checksum table of section %q differs from what was written: rebuild the store", s.Name)}

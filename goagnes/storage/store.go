@@ -46,10 +46,11 @@ type Store struct {
 	tables    *tableCache
 
 	// use is held for reading while a checksum table is in use, for writing
-	// by Close, which unmaps their memory.
-	use    sync.RWMutex
-	closed bool   // under use
-	memory []byte // mapping that holds the root tables and the table cache
+	// by Close, which unmaps their memory when no request reads into it any more.
+	use     sync.RWMutex
+	closed  bool           // under use
+	reading sync.WaitGroup // requests for checksum tables
+	memory  []byte         // mapping that holds the root tables and the table cache
 }
 
 // OpenStore opens the store in the directory dir. Checked are the manifest, the
@@ -255,7 +256,7 @@ func (s *Store) TableBytes() int64 {
 }
 
 // Close closes the files. Requests in flight end normally or with ErrClosed.
-// A second Close does nothing.
+// A second Close does nothing. It must not be called from a Done function.
 func (s *Store) Close() error {
 	s.use.Lock()
 	closed := s.closed
@@ -270,6 +271,7 @@ func (s *Store) Close() error {
 	if s.ownPool {
 		errs = append(errs, s.pool.Close())
 	}
+	s.reading.Wait()
 	for i := range s.sections {
 		if f := s.sections[i].file; f != nil {
 			errs = append(errs, f.Close())

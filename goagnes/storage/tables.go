@@ -26,13 +26,18 @@ type tableChunkFrame struct {
 	pins       int  // users; a pinned frame keeps its chunk
 	ready      chan struct{}
 	err        error            // valid once ready is closed
+	reading    bool             // by a request of the pool, whose workers must not wait for it
+	waiting    []*Request       // read meanwhile; verified when the chunk is there
 	prev, next *tableChunkFrame // least recently used last
 }
 
 // tableCache keeps the chunks of page tables used last in a fixed number of
-// frames. A chunk that is needed by several goroutines at once is read by the
-// first; the others wait for it. When every frame is in use, a chunk is read
-// into memory of its own, so that nobody waits for a frame.
+// frames. A chunk is read when a request for pages that it covers is submitted
+// (ahead, landed), so that both are at the device together; pages that come first
+// are left with the chunk, and no worker waits. A chunk that was not read ahead, or
+// has left its frame since, is read by the goroutine that verifies; others that
+// need it wait for that system call. When every frame is in use, it is read into
+// memory of its own, so that nobody waits for a frame.
 type tableCache struct {
 	mu struct {
 		sync.Mutex
@@ -50,18 +55,34 @@ func newTableCache(mem []byte) *tableCache {
 	return c
 }
 
+// later is what tableCache.get returns for a chunk that a request is reading.
+type later struct{ ready <-chan struct{} }
+
+func (*later) Error() string { return "the checksum table is being read" }
+
 // get returns the chunk, pinned, loading it where it is not there. put must
-// follow unless get fails.
-func (c *tableCache) get(key tableKey, load func(mem []byte) error) (*tableChunkFrame, error) {
+// follow unless get fails. Where a request of the pool is reading the chunk, get
+// leaves r with it, unless that is nil, and returns a *later.
+func (c *tableCache) get(key tableKey, r *Request, load func(mem []byte) error) (*tableChunkFrame, error) {
 	c.mu.Lock()
 	f := c.mu.index[key]
+	if f != nil && f.reading {
+		if r != nil {
+			f.waiting = append(f.waiting, r)
+		}
+		ready := f.ready
+		c.mu.Unlock()
+		return nil, &later{ready}
+	}
 	if f != nil {
 		f.pins++
 		c.touchLocked(f)
 		c.mu.Unlock()
 		<-f.ready
 	} else {
-		f = c.frameLocked()
+		if f = c.frameLocked(); f == nil {
+			f = &tableChunkFrame{memory: AlignedBytes(tableChunk)}
+		}
 		f.pins, f.err, f.ready, f.key = 1, nil, make(chan struct{}), key
 		if f.next != nil {
 			f.labelled = true
@@ -84,14 +105,48 @@ func (c *tableCache) get(key tableKey, load func(mem []byte) error) (*tableChunk
 	return f, nil
 }
 
+// ahead returns a frame, pinned, for a chunk that is to be read by a request; landed
+// must follow. It returns nil where the chunk is there or on its way, or no frame is
+// free for it.
+func (c *tableCache) ahead(key tableKey) *tableChunkFrame {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.mu.index[key]; f != nil {
+		c.touchLocked(f)
+		return nil
+	}
+	f := c.frameLocked()
+	if f == nil {
+		return nil
+	}
+	f.pins, f.err, f.ready, f.key, f.labelled, f.reading = 1, nil, make(chan struct{}), key, true, true
+	c.mu.index[key] = f
+	c.touchLocked(f)
+	return f
+}
+
+// landed tells that the frame of ahead holds its chunk, or with err that it could
+// not be read, and returns the requests that were left with it.
+func (c *tableCache) landed(f *tableChunkFrame, err error) []*Request {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.unlabelLocked(f)
+	}
+	waiting := f.waiting
+	f.err, f.reading, f.waiting = err, false, nil
+	f.pins--
+	close(f.ready)
+	return waiting
+}
+
 func (c *tableCache) put(f *tableChunkFrame) {
 	c.mu.Lock()
 	f.pins--
 	c.mu.Unlock()
 }
 
-// frameLocked returns an unpinned frame without a label, in the ring; or one
-// outside the ring where all are pinned.
+// frameLocked returns an unpinned frame without a label, nil where all are pinned.
 func (c *tableCache) frameLocked() *tableChunkFrame {
 	if len(c.mu.spare) >= tableChunk {
 		f := &tableChunkFrame{memory: c.mu.spare[:tableChunk:tableChunk]}
@@ -105,7 +160,7 @@ func (c *tableCache) frameLocked() *tableChunkFrame {
 			return f
 		}
 	}
-	return &tableChunkFrame{memory: AlignedBytes(tableChunk)}
+	return nil
 }
 
 func (c *tableCache) unlabelLocked(f *tableChunkFrame) {

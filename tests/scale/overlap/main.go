@@ -45,6 +45,7 @@ type recorder struct {
 	on        atomic.Bool
 	mu        sync.Mutex
 	transfers []transfer
+	line      timeline
 }
 
 func (r *recorder) OpenFile(path string, flags int, perm fs.FileMode) (storage.Handle, error) {
@@ -66,16 +67,25 @@ func (h *recorded) Begin(t storage.Transfer) (time.Time, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.transfers = append(r.transfers, transfer{h.path, t.Write, t.Offset, len(t.Buf)})
+		r.line.begin(t.Write)
 	}
 	return time.Time{}, nil
 }
 
-func (h *recorded) End(_ storage.Transfer, n int, err error) (int, error) { return n, err }
+func (h *recorded) End(t storage.Transfer, n int, err error) (int, error) {
+	if r := h.recorder; r.on.Load() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.line.end(t.Write)
+	}
+	return n, err
+}
 
 func main() {
 	latency := flag.Duration("latency", 20*time.Millisecond, "time added to every read")
 	memory := flag.Int64("memory", 24<<20, "budget in bytes")
 	batch := flag.Int("batch-size", 500, "seeds of a minibatch")
+	line := flag.Duration("timeline", 0, "print what the device and the processors did in each interval of that length")
 	split := flag.String("input-nodes", "train", "split whose nodes are the seeds")
 	flag.Parse()
 	if flag.NArg() != 1 {
@@ -85,14 +95,15 @@ func main() {
 	seed := uint64(1)
 	options := goagnes.LoaderOptions{NumNeighbors: []int{10, 10, 10}, InputNodes: goagnes.InputNodes{Split: *split},
 		BatchSize: *batch, Shuffle: true, Seed: &seed, ReleasesFirst: true}
-	if err := measure(flag.Arg(0), *latency, *memory, options); err != nil {
+	if err := measure(flag.Arg(0), *latency, *memory, options, *line); err != nil {
 		fmt.Fprintln(os.Stderr, "overlap:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(store string, latency time.Duration, memory int64, options goagnes.LoaderOptions) error {
+func measure(store string, latency time.Duration, memory int64, options goagnes.LoaderOptions, interval time.Duration) error {
 	record := &recorder{FS: storage.OS}
+	record.watch(interval)
 	slow := inject.Options{ReadLatency: latency}
 	open := goagnes.OpenOptions{Memory: memory, FS: inject.New(record, slow)}
 	together, first, stats, err := epoch(store, open, options, record)
@@ -113,6 +124,7 @@ func measure(store string, latency time.Duration, memory int64, options goagnes.
 			return err
 		}
 	}
+	record.line.print()
 	reads := 0
 	for _, t := range record.transfers {
 		if !t.write {
