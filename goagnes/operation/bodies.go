@@ -27,13 +27,16 @@ type body struct {
 }
 
 // bodies returns a reader that begins with a record. mem holds at least one list
-// of the longest minibatch in whole pages, and what aligning it takes.
-func (h *hyperbatch) bodies(from int, mem []byte) *bodies {
+// of the longest minibatch in whole pages, and what aligning it takes; more, of
+// whole pages, may be empty.
+func (h *hyperbatch) bodies(from int, mem, more []byte) *bodies {
 	b := &bodies{h: h, at: from, upto: from}
 	mem = mem[int(-uintptr(unsafe.Pointer(unsafe.SliceData(mem)))&(layout.PageSize-1)):]
 	size := max(roundUp(4*h.longest(), layout.PageSize), layout.PageSize)
-	for ; int64(len(mem)) >= size; mem = mem[size:] {
-		b.free = append(b.free, mem[:size:size])
+	for _, m := range [][]byte{more, mem} {
+		for ; int64(len(m)) >= size; m = m[size:] {
+			b.free = append(b.free, m[:size:size])
+		}
 	}
 	return b
 }

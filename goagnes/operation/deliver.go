@@ -124,10 +124,10 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 	e := h.e
 	ctx, cancel := context.WithCancel(ctx)
 	r := &reader{h: h, stop: cancel, done: make(chan struct{}),
-		bodies: make(chan *chunk, 2), runs: make(chan *chunk, e.plan.ringChunks),
-		freeB: make(chan []byte, 2), freeR: make(chan []byte, e.plan.ringChunks)}
+		bodies: make(chan *chunk, h.readAhead), runs: make(chan *chunk, e.plan.ringChunks),
+		freeB: make(chan []byte, h.readAhead), freeR: make(chan []byte, e.plan.ringChunks)}
 	body, size := h.longestBody(), e.plan.chunkBytes
-	for range 2 {
+	for range h.readAhead {
 		r.freeB <- mem[:body:body]
 		mem = mem[body:]
 	}
@@ -211,7 +211,11 @@ func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error
 	e := h.e
 	h.counts.release() // the cache knows by itself which rows it holds
 	h.counter = nil
-	size := 2*h.longestBody() + 3*layout.PageSize
+	if h.readAhead == 0 { // no rows were gathered
+		d := h.drawn()
+		h.readAhead = e.plan.records(e.Budget.Free()-d.held, d)
+	}
+	size := h.readAhead*h.longestBody() + 3*layout.PageSize
 	sortAt := size
 	if h.anyCold() {
 		size += e.plan.ringChunks * e.plan.chunkBytes

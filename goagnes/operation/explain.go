@@ -202,10 +202,10 @@ func (e *Engine) Explain() Explanation {
 		add("write buffers", gathering, g.buffers*p.writeBytes)
 		if cold > 0 {
 			add("cold-row lists", gathering, min(g.lists, int64(4*cold))+int64(count)*layout.PageSize)
-			add("sorting cold rows", gathering, scratchBytes(d.longest, g.bodies))
+			add("sorting cold rows", gathering, d.sortBytes())
 		}
 		add("feature cache", gathering+"+"+delivery, p.index+out.CacheRows*p.stride)
-		add("delivery", delivery, p.deliveryBytes(d))
+		add("delivery", delivery, p.deliveryBytes(d, g.records))
 		add("minibatches", delivery, d.held)
 		blocks := touched(float64(p.featureBlocks), distinct)
 		times := float64(out.Hyperbatches * out.FeatureSweeps)

@@ -14,61 +14,97 @@ const (
 	fetchReads = 64        // reads in flight at most
 )
 
+// span is a stretch of pages on its way to fetch.
+type span struct {
+	at         int64 // file offset
+	n          int64 // bytes
+	first, end int   // items
+	place      int64 // in the buffer
+	done       chan error
+}
+
+// spans are those under way, in order, in a buffer that they take in turn.
+type spans struct {
+	buf   []byte
+	ring  [fetchReads]span
+	first int // of ring
+	count int
+}
+
+// place returns where n bytes are free in one piece, behind the newest span.
+func (r *spans) place(n int64) (int64, bool) {
+	if r.count == 0 {
+		return 0, n <= int64(len(r.buf))
+	}
+	oldest, newest := &r.ring[r.first], &r.ring[(r.first+r.count-1)%fetchReads]
+	head, upto := newest.place+newest.n, int64(len(r.buf))
+	if newest.place < oldest.place {
+		upto = oldest.place
+	} else if head+n > upto {
+		head, upto = 0, oldest.place
+	}
+	return head, head+n <= upto
+}
+
 // fetch reads width bytes at each of n ascending byte offsets of a section and
 // passes them to visit in order. Pages that lie close together are read in
-// one. buf holds the pages, at least one item's.
+// one, and further ones meanwhile. buf holds the pages, at least one item's.
 func fetch(ctx context.Context, s *storage.Section, n int, offset func(i int) int64, width int64, buf []byte, visit func(i int, b []byte) error) error {
-	type span struct {
-		at         int64 // file offset
-		buf        []byte
-		first, end int // items
-	}
-	var spans [fetchReads]span
-	done := make(chan error, fetchReads)
-	for i := 0; i < n; {
+	r := spans{buf: buf}
+	defer func() {
+		for ; r.count > 0; r.count-- {
+			<-r.ring[r.first].done
+			r.first = (r.first + 1) % fetchReads
+		}
+	}()
+	most := min(fetchRead, int64(len(buf)/2)) // so that one is read while another is visited
+	next := span{}                            // the first that is not under way; n is 0 before it is known
+	for i := 0; i < n || next.n > 0 || r.count > 0; {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		used, count := int64(0), 0
-		for i < n && count < fetchReads {
-			at := offset(i) / layout.PageSize * layout.PageSize
-			end := at
-			first := i
-			for i < n {
-				o := offset(i)
-				upto := roundUp(o+width, layout.PageSize)
-				if i > first && (o-end > fetchGap || upto-at > fetchRead) || used+upto-at > int64(len(buf)) {
-					break
+		for r.count < fetchReads {
+			if next.n == 0 && i < n {
+				next = span{at: offset(i) / layout.PageSize * layout.PageSize, first: i}
+				for i < n {
+					o := offset(i)
+					upto := roundUp(o+width, layout.PageSize)
+					if i > next.first && (o-next.at-next.n > fetchGap || upto-next.at > most) {
+						break
+					}
+					next.n = max(next.n, upto-next.at)
+					i++
 				}
-				end = max(end, upto)
-				i++
+				next.end = i
 			}
-			if i == first {
-				if count == 0 {
-					panic("operation: fetch's buffer is smaller than one item")
-				}
-				break // the buffer is full
+			place, ok := r.place(next.n)
+			if !ok || next.n == 0 {
+				break
 			}
-			spans[count] = span{at, buf[used : used+end-at], first, i}
-			s.Submit(at, spans[count].buf, 0, func(r *storage.Request) { done <- r.Err })
-			used += end - at
-			count++
-		}
-		var failed error
-		for range count {
-			if err := <-done; err != nil {
-				failed = err
+			slot := &r.ring[(r.first+r.count)%fetchReads]
+			if next.done = slot.done; next.done == nil {
+				next.done = make(chan error, 1)
 			}
+			next.place = place
+			*slot = next
+			r.count++
+			done := next.done
+			s.Submit(next.at, buf[place:place+next.n], 0, func(q *storage.Request) { done <- q.Err })
+			next = span{}
 		}
-		if failed != nil {
-			return failed
+		if r.count == 0 {
+			panic("operation: fetch's buffer is smaller than one item")
 		}
-		for _, sp := range spans[:count] {
-			for k := sp.first; k < sp.end; k++ {
-				o := offset(k) - sp.at
-				if err := visit(k, sp.buf[o:o+width]); err != nil {
-					return err
-				}
+		sp := &r.ring[r.first]
+		err := <-sp.done
+		r.first, r.count = (r.first+1)%fetchReads, r.count-1
+		if err != nil {
+			return err
+		}
+		for k := sp.first; k < sp.end; k++ {
+			o := sp.place + offset(k) - sp.at
+			if err := visit(k, buf[o:o+width]); err != nil {
+				return err
 			}
 		}
 	}

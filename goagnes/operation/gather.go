@@ -46,8 +46,8 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		return nil
 	}
 	g := &gatherer{h: h}
-	d := h.drawn()
-	p := e.plan.gathering(e.Budget.Free(), d)
+	p := e.plan.gathering(e.Budget.Free(), h.drawn())
+	h.readAhead = p.records
 	if p.keep { // as if every row were needed, so that every row is cached
 		for i := range h.counts.mem {
 			h.counts.mem[i] = 1
@@ -89,7 +89,9 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		g.free <- writes.mem[i*e.plan.writeBytes : (i+1)*e.plan.writeBytes]
 	}
 	g.needed = make([]bool, e.plan.featureBlocks)
-	g.ahead = p.bodies
+	if frames != nil {
+		g.frames = frames.mem
+	}
 
 	runEnd := int64(0)
 	for from := 0; from < len(h.records); {
@@ -149,7 +151,7 @@ type gatherer struct {
 	needed []bool      // feature blocks to be read
 	free   chan []byte // write buffers
 	filled bool        // the feature cache has its rows
-	ahead  int64       // lists of nodes that are read at a time, by number
+	frames []byte      // memory of the buffer, through which lists of nodes are read; nil where it is kept
 
 	runs   []run
 	failed atomic.Pointer[error]
@@ -206,14 +208,17 @@ func (g *gatherer) window(ctx context.Context, from int, listBytes int64, runEnd
 func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []byte, runEnd *int64) (int, error) {
 	h, e := g.h, g.h.e
 	longest := h.longest()
-	scratch, err := e.claim("sorting cold rows", scratchBytes(longest, g.ahead))
+	scratch, err := e.claim("sorting cold rows", scratchBytes(longest))
 	if err != nil {
 		return 0, err
 	}
 	defer scratch.release()
 	g.runs = g.runs[:0]
 	used := int64(0)
-	bodies := h.bodies(from, scratch.mem[16*longest:])
+	if g.frames != nil {
+		g.buffer.Clear() // a sweep that ascends has no use for the last blocks of the one before
+	}
+	bodies := h.bodies(from, scratch.mem[16*longest:], g.frames)
 	defer bodies.close()
 	for i := from; i < len(h.records); i++ {
 		if err := ctx.Err(); err != nil {
@@ -244,9 +249,9 @@ func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []by
 }
 
 // scratchBytes returns the memory for sorting the cold rows of a minibatch of
-// n nodes and for reading the nodes of so many at a time.
-func scratchBytes(n, ahead int64) int64 {
-	return 16*n + ahead*roundUp(4*n, layout.PageSize) + layout.PageSize
+// n nodes and for reading the nodes of one.
+func scratchBytes(n int64) int64 {
+	return 16*n + roundUp(4*n, layout.PageSize) + layout.PageSize
 }
 
 // coldRows returns the rows of a minibatch that the feature cache does not

@@ -35,6 +35,7 @@ type hyperbatch struct {
 	cache     *memory.FeatureCache
 	cacheRows []byte // the cache's rows, by slot
 	cached    *claim
+	readAhead int64 // records in scratch that delivery reads ahead
 }
 
 // release returns what the hyperbatch holds.

@@ -32,6 +32,10 @@ const (
 	// hyperbatch may take while it is sampled.
 	seedsShare = 64
 
+	// recordsShare is the part of what is free, one in so many, that records read ahead
+	// may take beyond two.
+	recordsShare = 16
+
 	// publishedShare is the part of the budget, one in so many, that the graph buffer
 	// and the feature buffer get each under the published policy, where not given.
 	publishedShare = 8
@@ -229,12 +233,19 @@ type drawn struct {
 
 // sortBytes returns the memory for sorting the cold rows of the largest
 // minibatch.
-func (d drawn) sortBytes() int64 { return scratchBytes(d.longest, 1) }
+func (d drawn) sortBytes() int64 { return scratchBytes(d.longest) }
+
+// records returns how many records in scratch delivery reads ahead: two, and more
+// where they are small beside what is free, since a record that takes less to use
+// than the device to answer leaves it waiting.
+func (p *plan) records(free int64, d drawn) int64 {
+	return max(2, min(int64(d.count), p.depth/4, free/recordsShare/max(d.body, 1)))
+}
 
 // deliveryBytes returns what delivery takes beside the cache and the slabs,
 // before it is known whether there are cold rows.
-func (p *plan) deliveryBytes(d drawn) int64 {
-	return 2*d.body + p.ringChunks*p.chunkBytes + 16*d.longest + 3*layout.PageSize
+func (p *plan) deliveryBytes(d drawn, records int64) int64 {
+	return records*d.body + p.ringChunks*p.chunkBytes + 16*d.longest + 3*layout.PageSize
 }
 
 // gathering is the division of what is free among gathering and delivery.
@@ -242,7 +253,7 @@ type gathering struct {
 	frames  int64 // of the feature buffer, by number
 	buffers int64 // write buffers, by number
 	lists   int64 // cold rows of all minibatches
-	bodies  int64 // lists of nodes of records in scratch that are read at a time, by number
+	records int64 // records in scratch that are read ahead by delivery, by number
 	room    int64 // rows of the feature cache
 	keep    bool  // the cache holds every row and is kept
 }
@@ -253,7 +264,7 @@ func (p *plan) gathering(free int64, d drawn) gathering {
 		frames:  min(p.featureBlocks, 2*sweepBlocks, max(leastFeatureFrames, free/8/p.featureFrame)),
 		buffers: max(leastWriteBuffers, min(mostWriteBuffers, free/16/p.writeBytes)),
 		lists:   max(free/8, 4*d.longest),
-		bodies:  1,
+		records: p.records(free, d),
 	}
 	buffer := int64(0)
 	if p.featureFrames > 0 {
@@ -263,13 +274,13 @@ func (p *plan) gathering(free int64, d drawn) gathering {
 		buffer = g.frames * p.featureFrame
 	}
 	step := p.index + buffer + g.buffers*p.writeBytes + int64(d.count)*layout.PageSize + g.lists + d.sortBytes()
-	g.room = max(0, min(free-step, free-p.index-d.held-p.deliveryBytes(d)))
+	g.room = max(0, min(free-step, free-p.index-d.held-p.deliveryBytes(d, g.records)))
 	g.keep = p.keepsRows() && g.room >= p.nodes*p.stride
 	if p.published {
 		return g
 	}
 	// What delivery takes lies idle until then: more lists make fewer sweeps, more
-	// frames and bodies keep more reads in flight.
+	// frames keep more reads in flight.
 	spare := max(0, free-step-g.room)
 	take := func(want, share int64) int64 {
 		n := max(0, min(want, share))
@@ -277,11 +288,6 @@ func (p *plan) gathering(free int64, d drawn) gathering {
 		return n
 	}
 	g.lists += take(4*d.nodes-g.lists, spare/2)
-	if d.body > 0 {
-		list := roundUp(4*d.longest, layout.PageSize)
-		n := min(int64(d.count), p.depth, 1+spare/4/max(list, 1))
-		g.bodies += take((n-1)*list, spare) / max(list, 1)
-	}
 	if p.featureFrames == 0 {
 		most := min(p.featureBlocks, max(2*sweepBlocks, p.depth/p.blockReads+sweepBlocks))
 		g.frames += take((most-g.frames)*p.featureFrame, spare/p.featureFrame*p.featureFrame) / p.featureFrame

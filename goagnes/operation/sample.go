@@ -268,7 +268,7 @@ func (w *window) toInternal(ctx context.Context, ids []uint64, out []uint32) err
 		keys[i], slots[i] = uint32(v), uint32(i)
 	}
 	sortPairs(keys, slots, parts[2], parts[3])
-	pages, err := w.mem.takeHigh(min(1<<20, roundUp(w.mem.room()/4, layout.PageSize)+2*layout.PageSize))
+	pages, err := w.mem.takeHigh(min(4<<20, roundUp(w.mem.room()/4, layout.PageSize)+2*layout.PageSize))
 	if err != nil {
 		return err
 	}

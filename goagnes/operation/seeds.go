@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"sort"
-	"unsafe"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
@@ -90,13 +89,17 @@ type SectionSeeds struct{ Section *storage.Section }
 // Len returns the number of ids of the split.
 func (s SectionSeeds) Len() int64 { return s.Section.Rows }
 
-// lookupChunk bounds the memory of SectionSeeds.Lookup: places sorted at a time.
-const lookupChunk = 1 << 16
+// What bounds the memory of SectionSeeds.Lookup, 2 MiB: places sorted at a time,
+// and the bytes of pages that are read meanwhile.
+const (
+	lookupChunk = 1 << 18
+	lookupPages = 1 << 20
+)
 
 // Lookup reads the ids at the places, a bounded number at a time.
 func (s SectionSeeds) Lookup(ctx context.Context, places []int64, ids []uint64) error {
-	raw := make([]byte, 256<<10+layout.PageSize)
-	pages := raw[-uintptr(unsafe.Pointer(unsafe.SliceData(raw)))&(layout.PageSize-1):][:256<<10]
+	size := min(lookupPages, max(2*int64(len(places))*layout.PageSize, 4*layout.PageSize))
+	pages := storage.AlignedBytes(int(size))
 	order := make([]int32, min(len(places), lookupChunk))
 	width := s.Section.Stride()
 	for ; len(places) > 0; places, ids = places[min(lookupChunk, len(places)):], ids[min(lookupChunk, len(ids)):] {
