@@ -9,10 +9,14 @@ import (
 	"io"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -236,4 +240,116 @@ func TestScratchTrouble(t *testing.T) {
 		t.Errorf("left beside the store and the file: %v, %v", left, err)
 	}
 	before.hold(t)
+}
+
+// TestScratchLimitIsTheStores spills with two loaders of one store: what one has
+// taken of scratch_limit is missing to the other until it is closed.
+func TestScratchLimitIsTheStores(t *testing.T) {
+	g := ringGraph(1500)
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store")
+	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	seed := uint64(2)
+	o := goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, HyperbatchSize: 10, Memory: 5 << 19, Seed: &seed}
+	// What one loader takes at least: files grow in steps unless the limit is near.
+	s := open(t, path, goagnes.OpenOptions{Memory: 6 << 20, NumThreads: 2, ScratchLimit: 1})
+	var limit *storage.ScratchError
+	needs := int64(1)
+	for {
+		err := epochError(t, load(t, s, o))
+		if err == nil {
+			break
+		}
+		if !errors.As(err, &limit) {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		needs = limit.Used + limit.Need
+		s = open(t, path, goagnes.OpenOptions{Memory: 6 << 20, NumThreads: 2, ScratchLimit: needs})
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before := takeCensus(t)
+	s = open(t, path, goagnes.OpenOptions{Memory: 6 << 20, NumThreads: 2, ScratchLimit: needs})
+	first, second := load(t, s, o), load(t, s, o)
+	if err := epochError(t, first); err != nil {
+		t.Fatal(err)
+	}
+	if err := epochError(t, second); !errors.As(err, &limit) || limit.Limit != needs || limit.Used == 0 || goagnes.Class(err) != goagnes.ClassBudget {
+		t.Errorf("the second loader has scratch beyond the store's limit: %v", err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := epochError(t, second); err != nil {
+		t.Errorf("the second loader, after the first was closed: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	before.hold(t)
+}
+
+// TestReadOnlyStore opens a store beside which nothing can be written: scratch
+// goes to the temporary directory, which Info tells, or where it was sent.
+func TestReadOnlyStore(t *testing.T) {
+	g := ringGraph(1500)
+	mnt := smallDisk(t)
+	path := filepath.Join(mnt, "store")
+	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	if out, err := exec.Command("mount", "-o", "remount,ro", mnt).CombinedOutput(); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	temporary, own := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", temporary)
+	before := takeCensus(t)
+	for _, scratch := range []string{"", own} {
+		s := open(t, path, goagnes.OpenOptions{Memory: 5 << 19, NumThreads: 2, Scratch: scratch})
+		info := s.Info()
+		if want := map[string]string{"": temporary, own: own}[scratch]; !slices.Equal(info.Scratch, []string{want}) || (info.ScratchMoved != "") != (scratch == "") ||
+			scratch == "" && !strings.Contains(info.ScratchMoved, mnt+": read-only") {
+			t.Errorf("scratch=%q: it is %q, %q", scratch, info.Scratch, info.ScratchMoved)
+		}
+		seed := uint64(2)
+		o := goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, HyperbatchSize: 10, Seed: &seed}
+		l := load(t, s, o)
+		g.holdEqual(t, l, o, g.plain(plan{fanouts: o.NumNeighbors, input: o.InputNodes, batch: 20}, seed).epoch(0))
+		if l.Stats().SpilledRowBytes == 0 {
+			t.Error("nothing was spilled")
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		empty(t, temporary)
+		empty(t, own)
+	}
+	// A build there is refused and leaves nothing.
+	if _, err := g.write(filepath.Join(mnt, "other"), goagnes.BuildOptions{}); !errors.Is(err, unix.EROFS) || goagnes.Class(err) != goagnes.ClassIO {
+		t.Errorf("a build on a read-only disk: %v", err)
+	}
+	before.hold(t)
+}
+
+// smallDisk mounts a file system of a few MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	image, mnt := filepath.Join(dir, "image"), filepath.Join(dir, "mnt")
+	if err := errors.Join(os.WriteFile(image, nil, 0o600), os.Truncate(image, 24<<20), os.Mkdir(mnt, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"mkfs.ext4", "-q", "-b", "4096", "-m", "0", image}, {"mount", "-o", "loop", image, mnt}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("no small disk (root and loop devices are needed): %s: %v %s", args[0], err, out)
+		}
+	}
+	t.Cleanup(func() {
+		if out, err := exec.Command("umount", mnt).CombinedOutput(); err != nil {
+			t.Errorf("%v %s", err, out)
+		}
+	})
+	return mnt
 }

@@ -140,19 +140,8 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 	}
 	l.engine, err = operation.New(operation.Options{
 		Store: l.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
-		Scratch: func() (*storage.Scratch, error) {
-			sc, err := storage.OpenScratch(s.options.FS, s.scratchDirs(), s.options.ScratchLimit)
-			if err != nil || !sc.InMemory() {
-				return sc, err
-			}
-			lease, err := budget.Reserve("scratch in memory", 0)
-			if err != nil {
-				return nil, errors.Join(err, sc.Close())
-			}
-			sc.CountMemory(lease.Resize)
-			return sc, nil
-		},
-		Seeds: seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
+		Scratch: func() (*storage.Scratch, error) { return s.openScratch(budget) },
+		Seeds:   seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
 		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Published: o.Mode == "agnes-paper",
 		GraphBuffer: o.GraphBuffer, FeatureBuffer: o.FeatureBuffer, Held: held, Consumer: o.Consumer,
 		Outputs: operation.Outputs{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -18,10 +19,13 @@ const DefaultMemory = 2 << 30
 
 // OpenOptions configure [Open]; the zero value is the default.
 type OpenOptions struct {
-	Memory       int64    // budget in bytes for everything that uses the store, default 2 GiB
-	NumThreads   int      // workers, default GOMAXPROCS
-	Scratch      string   // directory for what does not fit, default beside the store, or beside each of its stripe directories
-	ScratchLimit int64    // bytes of scratch at most, default half the free space
+	Memory     int64 // budget in bytes for everything that uses the store, default 2 GiB
+	NumThreads int   // workers, default GOMAXPROCS
+	// Scratch is the directory for what does not fit; default beside the store, or
+	// beside each of its stripe directories. Where that cannot be written to, the
+	// default is the system's temporary directory, as Info says.
+	Scratch      string
+	ScratchLimit int64    // bytes of scratch of all loaders together at most, default half the space that is free when the first needs some
 	Stripes      []string // the store's stripe directories (NAME.stripe-…) where they lie now, in their order, default where they were made
 	// IO is the way to the device: "uring" (io_uring; refused where the system
 	// lacks or forbids it), "pread" (system calls from a pool of threads),
@@ -36,7 +40,10 @@ type OpenOptions struct {
 // Store is an open store. Its methods may be called from any goroutine.
 type Store struct {
 	path    string
-	beside  string // the directory that holds the store
+	beside  string   // the directory that holds the store
+	spill   []string // directories for scratch
+	unspilt string   // why spill is not beside the store, "" where it is
+	scratch *storage.ScratchLimit
 	options OpenOptions
 	budget  *memory.Budget
 	pool    *storage.Pool
@@ -85,7 +92,7 @@ func Open(path string, o OpenOptions) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{path: path, beside: filepath.Dir(abs), options: o, budget: memory.NewBudget(o.Memory), loaders: map[*Loader]struct{}{},
-		turns: make(chan struct{}, readers), own: map[string]ownSplit{}}
+		turns: make(chan struct{}, readers), own: map[string]ownSplit{}, scratch: storage.NewScratchLimit(o.ScratchLimit)}
 	s.life, s.end = context.WithCancel(context.Background())
 	if s.pool, err = newPool(o.IO, o.FS); err != nil {
 		return nil, err
@@ -136,6 +143,7 @@ func (s *Store) open() error {
 	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: s.checksumCache(), Stripes: s.options.Stripes}); err != nil {
 		return err
 	}
+	s.chooseScratch()
 	if err := s.reserve("checksums", s.files.MemoryBytes()); err != nil {
 		return err
 	}
@@ -181,19 +189,40 @@ func (s *Store) open() error {
 	return s.index.CheckHubs(layout.HubCapacity(m.Settings.BlockSize, layout.NodeBits(m.NumNodes)))
 }
 
-// scratchDirs returns the directories that hold what memory has no room for.
-func (s *Store) scratchDirs() []string {
+// chooseScratch decides which directories hold what memory has no room for.
+func (s *Store) chooseScratch() {
 	if s.options.Scratch != "" {
-		return []string{s.options.Scratch}
+		s.spill = []string{s.options.Scratch}
+		return
 	}
+	s.spill = []string{s.beside}
 	if stripes := s.files.Stripes(); len(stripes) > 0 {
-		parents := make([]string, len(stripes))
-		for i, dir := range stripes {
-			parents[i] = filepath.Dir(filepath.Clean(dir))
+		s.spill = s.spill[:0]
+		for _, dir := range stripes {
+			s.spill = append(s.spill, filepath.Dir(filepath.Clean(dir)))
 		}
-		return parents
 	}
-	return []string{s.beside}
+	for _, dir := range s.spill {
+		if err := s.pool.FS().Writable(dir); err != nil {
+			s.spill, s.unspilt = []string{os.TempDir()}, err.Error()
+			return
+		}
+	}
+}
+
+// openScratch opens scratch for one loader, whose budget it counts against where
+// it lies in memory.
+func (s *Store) openScratch(budget *memory.Budget) (*storage.Scratch, error) {
+	sc, err := storage.OpenScratchWithin(s.options.FS, s.spill, s.scratch)
+	if err != nil || !sc.InMemory() {
+		return sc, err
+	}
+	lease, err := budget.Reserve("scratch in memory", 0)
+	if err != nil {
+		return nil, errors.Join(err, sc.Close())
+	}
+	sc.CountMemory(lease.Resize)
+	return sc, nil
 }
 
 func (s *Store) reserve(consumer string, n int64) error {
@@ -287,6 +316,11 @@ type Info struct {
 	// DirectRefused names the first file that goes through the page cache because
 	// its file system refuses direct I/O: memory that the budget does not bound.
 	DirectRefused string `json:"direct_refused,omitempty"`
+	// Scratch are the directories for what does not fit the budget. ScratchMoved
+	// says why they are not beside the store, as they would be by default, because
+	// that cannot be written to.
+	Scratch      []string `json:"scratch"`
+	ScratchMoved string   `json:"scratch_moved,omitempty"`
 }
 
 // Info returns the store's description.
@@ -297,6 +331,7 @@ func (s *Store) Info() Info {
 		FormatVersion: m.FormatVersion(), BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
 		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}
 	counters := s.pool.Counters()
+	i.Scratch, i.ScratchMoved = s.spill, s.unspilt
 	i.Engine, i.Direct, i.DirectRefused = counters.Engine, counters.Direct, counters.FallbackFile
 	for _, c := range m.Sections {
 		i.Bytes += c.Bytes

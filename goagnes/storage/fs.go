@@ -41,6 +41,9 @@ type FS interface {
 	ReadDir(path string) ([]fs.DirEntry, error)
 	// Statfs tells the kind of file system and its free space.
 	Statfs(path string) (unix.Statfs_t, error)
+	// Writable tells whether names can be made in a directory: nil, or why not
+	// (unix.EROFS, unix.EACCES and so on).
+	Writable(path string) error
 	// SyncDir makes the entries of a directory durable.
 	SyncDir(path string) error
 	// LockDir locks a directory until the lock is closed or the process ends;
@@ -138,6 +141,16 @@ func (osFS) Rename(from, to string, flags uint) error {
 func (osFS) Statfs(path string) (unix.Statfs_t, error) {
 	var st unix.Statfs_t
 	return st, retryInterrupted(func() error { return unix.Statfs(path, &st) })
+}
+
+func (osFS) Writable(path string) error {
+	err := retryInterrupted(func() error {
+		return unix.Faccessat(unix.AT_FDCWD, path, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	})
+	if err != nil {
+		return &os.PathError{Op: "write to", Path: path, Err: err}
+	}
+	return nil
 }
 
 func (osFS) SyncDir(path string) error {

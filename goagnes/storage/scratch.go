@@ -26,7 +26,7 @@ type Scratch struct {
 	dirs  []string
 	locks []io.Closer // of the folders
 	inRAM bool        // a file system among them keeps files in memory
-	limit int64
+	limit *ScratchLimit
 
 	mu struct {
 		sync.Mutex
@@ -45,17 +45,61 @@ const scratchPrefix = "goagnes-scratch-"
 
 var scratchName = regexp.MustCompile(`^` + scratchPrefix + `[0-9]+-[0-9a-f]{16}$`)
 
-// OpenScratch makes a scratch folder in each of the parents, which must exist.
-// limit is in bytes, of all files together; 0 = half of the space that is free
-// now, where files can be as large as the fullest of several parents allows.
-// fsys nil is OS.
+// ScratchLimit bounds the bytes of the files of every Scratch that is opened
+// with it, together.
+type ScratchLimit struct {
+	mu struct {
+		sync.Mutex
+		most int64 // 0 until the first Scratch is opened, where half of the free space is meant
+		used int64
+	}
+}
+
+// NewScratchLimit returns a limit of so many bytes; 0 = half of the space that is
+// free when the first Scratch is opened with it, where files can be as large as
+// the fullest of several parents allows.
+func NewScratchLimit(most int64) *ScratchLimit {
+	l := &ScratchLimit{}
+	l.mu.most = max(most, 0)
+	return l
+}
+
+// settle makes half of the free space the limit where none was given.
+func (l *ScratchLimit) settle(half int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.mu.most == 0 {
+		l.mu.most = max(half, 1)
+	}
+}
+
+// use adds n bytes, which may be negative; false where the limit is reached.
+func (l *ScratchLimit) use(n int64) (used, most int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	used, most = l.mu.used, l.mu.most
+	if n > most-used {
+		return used, most, false
+	}
+	l.mu.used += n
+	return used, most, true
+}
+
+// OpenScratch makes a scratch folder in each of the parents, which must exist,
+// under a limit of its own: see NewScratchLimit. fsys nil is OS.
 func OpenScratch(fsys FS, parents []string, limit int64) (*Scratch, error) {
+	return OpenScratchWithin(fsys, parents, NewScratchLimit(limit))
+}
+
+// OpenScratchWithin is OpenScratch under a limit that others share.
+func OpenScratchWithin(fsys FS, parents []string, limit *ScratchLimit) (*Scratch, error) {
 	if len(parents) == 0 {
 		panic("storage: a scratch folder without a parent")
 	}
 	fsys = orOS(fsys)
 	s := &Scratch{fsys: fsys, limit: limit}
 	s.mu.files = map[*File]int64{}
+	half := int64(-1)
 	for _, parent := range parents {
 		removeAbandoned(fsys, parent)
 		st, err := fsys.Statfs(parent)
@@ -63,16 +107,11 @@ func OpenScratch(fsys FS, parents []string, limit int64) (*Scratch, error) {
 			return nil, (&File{path: parent}).fail("find room for a scratch folder in", -1, err)
 		}
 		s.inRAM = s.inRAM || st.Type == unix.TMPFS_MAGIC || st.Type == unix.RAMFS_MAGIC
-		if limit <= 0 {
-			free := int64(st.Bavail) * int64(st.Bsize) / 2
-			if s.limit <= 0 || free < s.limit {
-				s.limit = free
-			}
+		if free := int64(st.Bavail) * int64(st.Bsize) / 2; half < 0 || free < half {
+			half = free
 		}
 	}
-	if limit <= 0 {
-		s.limit *= int64(len(parents))
-	}
+	limit.settle(half * int64(len(parents)))
 	for _, parent := range parents {
 		dir, lock, err := makeScratch(fsys, parent)
 		if err != nil {
@@ -140,7 +179,7 @@ func (s *Scratch) CountMemory(resize func(used int64) error) {
 	s.mu.memory = resize
 }
 
-// useLocked sets the bytes of all files.
+// useLocked sets the bytes of all files, of which the limit knows.
 func (s *Scratch) useLocked(n int64) error {
 	if s.mu.memory != nil {
 		if err := s.mu.memory(n); err != nil && n > s.mu.used {
@@ -152,8 +191,13 @@ func (s *Scratch) useLocked(n int64) error {
 	return nil
 }
 
-// Limit returns the bytes that all files together may have.
-func (s *Scratch) Limit() int64 { return s.limit }
+// Limit returns the bytes that all files together may have, also those of others
+// that share the limit.
+func (s *Scratch) Limit() int64 {
+	s.limit.mu.Lock()
+	defer s.limit.mu.Unlock()
+	return s.limit.mu.most
+}
 
 // Used returns the bytes of all files.
 func (s *Scratch) Used() int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.mu.used }
@@ -221,7 +265,7 @@ func (s *Scratch) Extend(f *File, size int64) error {
 	if err = f.Preallocate(size); err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.useLocked(s.mu.used - (size - old))
+		s.creditLocked(size - old)
 		if _, ok := s.mu.files[f]; ok {
 			s.mu.files[f] -= size - old
 		}
@@ -253,16 +297,25 @@ func (s *Scratch) chargeLocked(n int64) error {
 	if s.mu.closed {
 		return (&File{path: s.Dir()}).fail("create a file in", -1, ErrClosed)
 	}
-	if n > s.limit-s.mu.used {
-		return &ScratchError{Dir: s.Dir(), Need: n, Used: s.mu.used, Limit: s.limit}
+	if used, most, ok := s.limit.use(n); !ok {
+		return &ScratchError{Dir: s.Dir(), Need: n, Used: used, Limit: most}
 	}
-	return s.useLocked(s.mu.used + n)
+	err := s.useLocked(s.mu.used + n)
+	if err != nil {
+		s.limit.use(-n)
+	}
+	return err
 }
 
 func (s *Scratch) credit(n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.creditLocked(n)
+}
+
+func (s *Scratch) creditLocked(n int64) {
 	s.useLocked(s.mu.used - n)
+	s.limit.use(-n)
 }
 
 // Close closes all files and removes the folder. Requests on them must have
@@ -276,7 +329,7 @@ func (s *Scratch) Close() error {
 	s.mu.closed = true
 	files := s.mu.files
 	s.mu.files = map[*File]int64{}
-	s.useLocked(0)
+	s.creditLocked(s.mu.used)
 	s.mu.Unlock()
 	var errs []error
 	for f := range files {

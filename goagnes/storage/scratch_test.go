@@ -88,6 +88,58 @@ func TestScratchDefaultLimit(t *testing.T) {
 	}
 }
 
+// A limit that is shared counts the files of all.
+func TestScratchLimitShared(t *testing.T) {
+	limit := NewScratchLimit(10 * page)
+	var all [3]*Scratch
+	for i := range all {
+		var err error
+		if all[i], err = OpenScratchWithin(nil, []string{t.TempDir()}, limit); err != nil {
+			t.Fatal(err)
+		}
+		defer all[i].Close()
+	}
+	f, err := all[0].Create("a", 6*page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var over *ScratchError
+	if _, err := all[1].Create("a", 5*page); !errors.As(err, &over) || over.Used != 6*page || over.Limit != 10*page || over.Need != 5*page {
+		t.Fatalf("%v", err)
+	}
+	g, err := all[1].Create("a", 4*page)
+	if err != nil || all[1].Used() != 4*page || all[0].Used() != 6*page {
+		t.Fatal(err)
+	}
+	if err := all[2].Extend(g, page); !errors.Is(err, ErrClosed) {
+		t.Fatalf("a file of another scratch folder: %v", err)
+	}
+	if err := all[1].Extend(g, 5*page); !errors.As(err, &over) || over.Used != 10*page {
+		t.Fatalf("%v", err)
+	}
+	if err := all[0].Remove(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := all[1].Extend(g, 9*page); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(all[1].Close(), all[1].Close()); err != nil {
+		t.Fatal(err)
+	}
+	all[2].CountMemory(func(used int64) error {
+		if used > 7*page {
+			return errors.New("too much")
+		}
+		return nil
+	})
+	if _, err := all[2].Create("b", 8*page); err == nil || !strings.Contains(err.Error(), "too much") {
+		t.Fatal(err)
+	}
+	if _, err := all[0].Create("b", 10*page); err != nil {
+		t.Fatalf("what was closed, or refused by memory, is still counted: %v", err)
+	}
+}
+
 const scratchChild = "GOAGNES_TEST_SCRATCH_PARENT"
 
 // TestScratchChild is no test of its own: it is the process that

@@ -295,8 +295,9 @@ def open(
     ``memory`` bounds everything that the store, its loaders and trainers hold:
     bytes, or text such as "2GiB". ``num_threads`` is the number of worker threads;
     None: one per CPU. ``scratch`` is the directory for files that spill what does not
-    fit (default: beside the store), ``scratch_limit`` their most bytes (default: half
-    the free space). ``stripes`` are the stripe directories of a striped store where
+    fit (default: beside the store, or the temporary directory where nothing can be
+    written there, which a warning says), ``scratch_limit`` the most bytes of those of
+    all loaders together (default: half the free space). ``stripes`` are the stripe directories of a striped store where
     they lie elsewhere than it was built. ``io`` is the way to the device: "uring"
     (io_uring), "pread" (system calls from a pool of threads), "buffered" (likewise,
     through the page cache), or "auto": uring where the system allows it, else pread.
@@ -333,6 +334,14 @@ def open_store(
             f"the file system of {os.path.dirname(refused)} refuses direct I/O: "
             f"the store {text} is read through the page cache, which memory= does not bound",
             DirectIOWarning,
+            stacklevel=3,
+        )
+    moved = opened["info"].get("scratch_moved")
+    if moved:
+        warnings.warn(
+            f"{moved}: what does not fit in memory goes to {', '.join(opened['info']['scratch'])}; "
+            "scratch= names another directory",
+            RuntimeWarning,
             stacklevel=3,
         )
     return Store(text, opened["store"], opened["info"])

@@ -180,3 +180,23 @@ def test_direct_io_refused(store, monkeypatch):
     assert len(said) == 1
     assert said[0].filename == __file__
     assert issubclass(ga.DirectIOWarning, RuntimeWarning)
+
+
+def test_read_only(graph, tmp_path, monkeypatch):
+    """A store beside which nothing can be written, as the native library tells of it: said once for each opened."""
+    ga.build(tmp_path / "s", graph.edge_index, x=graph.x).close()
+    native = _tasks.run
+
+    def read_only(kind, *arguments, **named):
+        answer = native(kind, *arguments, **named)
+        if kind == "open":
+            assert answer["info"]["scratch"] == [str(tmp_path)]
+            assert "scratch_moved" not in answer["info"]
+            answer["info"].update(scratch=["/elsewhere"], scratch_moved="write to /dvd: read-only file system")
+        return answer
+
+    monkeypatch.setattr(_tasks, "run", read_only)
+    with pytest.warns(RuntimeWarning, match=r"/dvd: read-only.*goes to /elsewhere; scratch=") as said:
+        ga.open(tmp_path / "s").close()
+    assert len(said) == 1
+    assert said[0].filename == __file__

@@ -48,7 +48,7 @@ var bans = []ban{
 		[]string{"goagnes/memory", "goagnes/storage", "layout/build", "capi/control/controltest"}, false,
 		"memory.Map and memory.Unmap, which are counted"},
 	{"golang.org/x/sys/unix", []string{"Open", "Openat", "Openat2", "Creat", "Pread", "Pwrite", "Preadv", "Pwritev", "Fsync", "Fdatasync", "Flock", "Fallocate", "Ftruncate",
-		"Mkdir", "Mkdirat", "Rename", "Renameat", "Renameat2", "Unlink", "Unlinkat", "Rmdir", "Stat", "Lstat", "Statfs"}, []string{fileSystem}, false,
+		"Mkdir", "Mkdirat", "Rename", "Renameat", "Renameat2", "Unlink", "Unlinkat", "Rmdir", "Stat", "Lstat", "Statfs", "Access", "Faccessat"}, []string{fileSystem}, false,
 		"storage.FS, storage.OpenFile and storage.Pool, which are counted and under every test double"},
 	{"github.com/ncw/directio", []string{"OpenFile"}, nil, false, "storage.OpenFile, which goes through the storage.FS given"},
 	{"encoding/gob", nil, nil, true, "JSON with a stated schema, or the layout package: opening a file must execute nothing"},

@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/goagnes/goagnes/goagnes"
 )
@@ -41,15 +42,19 @@ func ioFlag(set *flag.FlagSet, to *string) {
 	set.StringVar(to, "io", "auto", "`name` of the way to the device: auto, uring, pread, or buffered for the page cache")
 }
 
-// openStore opens a verb's store. That its files go through the page cache where
-// nobody asked for it is said once.
+// openStore opens a verb's store. That its files go through the page cache, or
+// scratch elsewhere than beside it, where nobody asked for it is said once.
 func openStore(call invocation, o goagnes.OpenOptions) (*goagnes.Store, error) {
 	store, err := goagnes.Open(call.args[0], o)
 	if err != nil {
 		return nil, err
 	}
-	if file := store.Info().DirectRefused; file != "" {
+	info := store.Info()
+	if file := info.DirectRefused; file != "" {
 		call.warn(fmt.Sprintf("the file system of %s refuses direct I/O: the store is read through the page cache, which --memory does not bound", filepath.Dir(file)))
+	}
+	if info.ScratchMoved != "" {
+		call.warn(fmt.Sprintf("%s: what does not fit in memory goes to %s; --scratch names another folder", info.ScratchMoved, strings.Join(info.Scratch, ", ")))
 	}
 	return store, nil
 }

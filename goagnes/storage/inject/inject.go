@@ -53,7 +53,7 @@ type Options struct {
 
 // Op names an operation that is about to happen.
 type Op struct {
-	Name   string // "open", "mkdir", "rename", "remove", "removeall", "syncdir", "read", "write", "sync", "truncate", "allocate"
+	Name   string // "open", "mkdir", "rename", "remove", "removeall", "syncdir", "writable", "read", "write", "sync", "truncate", "allocate"
 	Path   string
 	Offset int64 // of a read or write, else 0
 	Bytes  int   // likewise
@@ -172,6 +172,14 @@ func (f *FS) RemoveAll(path string) error {
 		return &fs.PathError{Op: "removeall", Path: path, Err: err}
 	}
 	return f.FS.RemoveAll(path)
+}
+
+// Writable implements storage.FS.
+func (f *FS) Writable(path string) error {
+	if err := f.fail(Op{Name: "writable", Path: path}); err != nil {
+		return &fs.PathError{Op: "write to", Path: path, Err: err}
+	}
+	return f.FS.Writable(path)
 }
 
 // SyncDir implements storage.FS.
