@@ -1,4 +1,4 @@
-"""The loader's draws are uniform and independent (docs/sampling.md, 6); see oracle/chisquare.py.
+"""The loader's draws are uniform and independent (docs/sampling.md, 7); see oracle/chisquare.py.
 
 One epoch over many nodes of equal in-degree is as many trials: a node's draws are independent of
 every other's. Edge ids are laid out so that e_id % degree is the position in the adjacency list.

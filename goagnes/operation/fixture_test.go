@@ -125,10 +125,16 @@ func (c census) hold(t testing.TB) {
 
 func newFixture(t testing.TB, bytes int64, set func(*Options)) *fixture {
 	t.Helper()
+	return newFixtureOf(t, fixtureDir, bytes, set)
+}
+
+// newFixtureOf is newFixture on another store.
+func newFixtureOf(t testing.TB, dir string, bytes int64, set func(*Options)) *fixture {
+	t.Helper()
 	f := &fixture{t: t, scratch: t.TempDir(), before: takeCensus(t)}
 	f.pool = storage.NewPool(storage.PoolOptions{})
 	var err error
-	if f.files, err = storage.OpenStore(fixtureDir, storage.StoreOptions{Pool: f.pool}); err != nil {
+	if f.files, err = storage.OpenStore(dir, storage.StoreOptions{Pool: f.pool}); err != nil {
 		t.Fatal(err)
 	}
 	table := f.files.Section(layout.SectionIndex)
@@ -140,7 +146,7 @@ func newFixture(t testing.TB, bytes int64, set func(*Options)) *fixture {
 	if err := table.Read(0, entries); err != nil {
 		t.Fatal(err)
 	}
-	index, err := memory.NewObjectIndex(entries[:table.Bytes], nil, fixtureNodes, fixtureEdges)
+	index, err := memory.NewObjectIndex(entries[:table.Bytes], nil, f.files.Manifest().NumNodes, f.files.Manifest().NumEdges)
 	if err != nil {
 		t.Fatal(err)
 	}

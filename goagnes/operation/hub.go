@@ -46,7 +46,7 @@ func (w *window) sampleHub(ctx context.Context, s *sampler, u unit) error {
 		for _, r := range group {
 			w.offsets[r.slot], w.counts[r.slot] = at, uint32(n)
 			chosen := s.chosen(n)
-			draw(chosen, w.batches[r.batch].key, original, w.position(r.slot), w.hop, degree, &s.seen)
+			stream.draw(chosen, w.batches[r.batch].key, original, w.position(r.slot), w.hop, degree, &s.seen)
 			for k, p := range chosen {
 				s.hub = append(s.hub, hubPick{uint64(p), at + uint32(k)})
 			}
@@ -215,7 +215,7 @@ func (w *window) samplePiece(s *sampler, u unit) error {
 			continue
 		}
 		chosen := s.chosen(n)
-		draw(chosen, w.batches[r.batch].key, g.Original(0), w.position(r.slot), w.hop, degree, &s.seen)
+		stream.draw(chosen, w.batches[r.batch].key, g.Original(0), w.position(r.slot), w.hop, degree, &s.seen)
 		k, _ := slices.BinarySearch(chosen, uint32(from))
 		for ; k < n && uint64(chosen[k]) < upto; k++ {
 			if err := pick(at+uint32(k), uint64(chosen[k])); err != nil {

@@ -6,9 +6,10 @@ import "math/bits"
 // without an array. It is a balanced Feistel network of ten rounds on the
 // smallest even number of bits that holds n, walked until it falls below n.
 type permutation struct {
-	key  Key
-	n    uint64
-	half uint
+	key    Key
+	n      uint64
+	half   uint
+	rounds uint32
 }
 
 // newPermutation returns the permutation of an epoch.
@@ -18,7 +19,7 @@ func newPermutation(seed uint64, epoch uint32, n uint64) permutation {
 	if n > 1 {
 		half = max(1, uint(bits.Len64(n-1)+1)/2)
 	}
-	return permutation{Key{w0, w1}, n, half}
+	return permutation{Key{w0, w1}, n, half, 10}
 }
 
 // at returns the image of i < n. The expected number of walks is below four.
@@ -27,7 +28,7 @@ func (p permutation) at(i uint64) uint64 {
 	x := i
 	for {
 		l, r := uint32(x>>p.half), uint32(x)&mask
-		for round := range uint32(10) {
+		for round := range p.rounds {
 			w, _, _, _ := philox(p.key, r, round, 0, 0)
 			l, r = r, l^w&mask
 		}

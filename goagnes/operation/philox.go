@@ -22,6 +22,14 @@ const (
 	purposeDraws = 2 // a minibatch's draws
 )
 
+// stream is how the engine makes keys, draws and seed orders. A variable for
+// tests, which plant defects in it and hold that the statistics find them.
+var stream = struct {
+	key   func(seed uint64, epoch uint32, minibatch uint64) Key
+	draw  func(out []uint32, key Key, original uint64, position uint32, hop int, degree uint64, seen *positionSet)
+	order func(seed uint64, epoch uint32, n uint64) permutation
+}{batchKey, draw, newPermutation}
+
 func seedKey(seed uint64) Key { return Key{uint32(seed), uint32(seed >> 32)} }
 
 // batchKey returns the key of all draws of one minibatch of one epoch.

@@ -183,7 +183,7 @@ func (w *window) readSeeds(ctx context.Context, first int) error {
 		b := &w.batches[j]
 		index := w.h.first + int64(first+j)
 		b.rec = record{index: index, seeds: e.seedsOf(index)}
-		b.key = batchKey(e.Seed, w.h.epoch, uint64(index))
+		b.key = stream.key(e.Seed, w.h.epoch, uint64(index))
 		total, most = total+b.rec.seeds, max(most, b.rec.seeds)
 	}
 	if total == 0 {
@@ -236,7 +236,7 @@ func (e *Engine) places(epoch uint32, minibatch int64, places []int64) {
 		}
 		return
 	}
-	p := newPermutation(e.Seed, epoch, uint64(e.Seeds.Len()))
+	p := stream.order(e.Seed, epoch, uint64(e.Seeds.Len()))
 	for i := range places {
 		places[i] = int64(p.at(uint64(from) + uint64(i)))
 	}
@@ -570,7 +570,7 @@ func (w *window) sampleBlock(s *sampler, u unit) error {
 			}
 		} else {
 			chosen := s.chosen(n)
-			draw(chosen, w.batches[r.batch].key, g.Original(i), w.position(r.slot), w.hop, uint64(end-start), &s.seen)
+			stream.draw(chosen, w.batches[r.batch].key, g.Original(i), w.position(r.slot), w.hop, uint64(end-start), &s.seen)
 			for k, p := range chosen {
 				q := start + int(p)
 				dst[k] = uint32(g.Neighbor(q))
