@@ -38,6 +38,7 @@ type trainRequest struct {
 	NumThreads        int      `json:"num_threads"`
 	HyperbatchSize    int      `json:"hyperbatch_size"`
 	Mode              string   `json:"mode"`
+	Calibrate         bool     `json:"calibrate"`
 }
 
 func runTrain(ctx context.Context, s control.Store, request json.RawMessage, report control.Progress) (any, error) {
@@ -58,6 +59,6 @@ func runTrain(ctx context.Context, s control.Store, request json.RawMessage, rep
 			EvalBatchSize: r.EvalBatchSize, Seed: r.Seed, NormalizeFeatures: r.NormalizeFeatures,
 			Threads: r.NumThreads, Progress: report,
 		},
-		Save: r.Save, HyperbatchSize: r.HyperbatchSize, Mode: r.Mode,
+		Save: r.Save, HyperbatchSize: r.HyperbatchSize, Mode: r.Mode, Calibrate: r.Calibrate,
 	})
 }

@@ -457,7 +457,11 @@ func (b *builder) roomToWork() error {
 func (b *builder) write() (*layout.Manifest, error) {
 	var edges source.Edges = countedEdges{b.o.Edges, b}
 	var kept *keptEdges
-	if _, counted := edges.Count(); !counted { // it takes parsing to know the edges
+	n, counted := edges.Count()
+	if counted && n > layout.MaxEdges { // before the first of them is read
+		return nil, unsupported("%s: %d edges; a store holds up to %d", edges.Name(), n, int64(layout.MaxEdges))
+	}
+	if !counted { // it takes parsing to know the edges
 		var err error
 		if kept, err = b.keep(edges, (b.mem.free()-b.workMemory())/8); err != nil {
 			return nil, err

@@ -10,10 +10,12 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from goagnes._arguments import shown
 from goagnes._errors import InputError, UnsupportedError, UsageError
 
 #: What the functions that take arrays accept.
@@ -21,6 +23,8 @@ ArrayLike = Any
 
 _DTYPES = {np.dtype(f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 _DTYPES |= {np.dtype(name) for name in ("float16", "float32", "float64", "bool")}
+
+_FLAT = (str, bytes, bytearray, memoryview)  # numpy does not go through their elements
 
 _MAX_LISTED = 1 << 20  # elements of a Python list that are converted
 
@@ -52,7 +56,7 @@ def to_numpy(name: str, value: ArrayLike) -> tuple[np.ndarray[Any, Any], str]:
         except TypeError:
             raise InputError(f"{name} has element type {value.dtype}, which goagnes does not store") from None
     elif not isinstance(value, np.ndarray):
-        if isinstance(value, list | tuple) and _listed(value) > _MAX_LISTED:
+        if isinstance(value, Sequence) and not isinstance(value, _FLAT) and _listed(value) > _MAX_LISTED:
             raise InputError(f"{name} is a {type(value).__name__} of more than {_MAX_LISTED} elements; pass an array")
         try:
             value = np.asarray(value)
@@ -68,9 +72,17 @@ def to_numpy(name: str, value: ArrayLike) -> tuple[np.ndarray[Any, Any], str]:
     return value, value.dtype.newbyteorder("=").name
 
 
-def _listed(value: list[Any] | tuple[Any, ...]) -> int:
-    """The elements of a list, or of a list of lists or arrays: what would be copied."""
-    return sum(len(part) if hasattr(part, "__len__") else 1 for part in value)
+def _listed(value: Sequence[Any]) -> int:
+    """The elements of a list, or of a list of lists or arrays: what would be copied. Counts no further than needed."""
+    total = 0
+    try:
+        if len(value) > _MAX_LISTED:
+            return len(value)
+        for part in value:
+            total += len(part) if isinstance(part, Sequence | np.ndarray) else 1
+    except OverflowError:  # a range longer than memory can be
+        return _MAX_LISTED + 1
+    return total
 
 
 def describe(name: str, value: ArrayLike) -> tuple[dict[str, Any], object]:
@@ -116,13 +128,13 @@ def path_text(name: str, value: str | os.PathLike[str]) -> str:
     """The absolute path as text; the native library takes UTF-8 only."""
     text = os.fspath(value)
     if not isinstance(text, str):
-        raise UsageError(f"{name}={value!r} is not a text path")
+        raise UsageError(f"{name}={shown(value)} is not a text path")
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise UsageError(f"{name}={value!r} is not valid UTF-8; rename the file") from None
+        raise UsageError(f"{name}={shown(value)} is not valid UTF-8; rename the file") from None
     if "\0" in text or not text:
-        raise UsageError(f"{name}={value!r} is not a path")
+        raise UsageError(f"{name}={shown(value)} is not a path")
     return os.path.abspath(text)
 
 
@@ -130,6 +142,8 @@ def dtype_name(name: str, value: object) -> str | None:
     """numpy's name of an element type given as text, numpy or torch dtype; None stays None."""
     if value is None:
         return None
+    if not isinstance(value, str | type | np.dtype) and type(value).__module__ != "torch":
+        raise UsageError(f"{name}={shown(value)} is not an element type")
     text = str(value)
     if text.startswith("torch."):
         return text.removeprefix("torch.")
@@ -137,8 +151,8 @@ def dtype_name(name: str, value: object) -> str | None:
         return text
     try:
         dtype = np.dtype(value)  # type: ignore[call-overload]
-    except TypeError:
-        raise UsageError(f"{name}={value!r} is not an element type") from None
+    except (TypeError, ValueError, SyntaxError):  # numpy reads texts as expressions
+        raise UsageError(f"{name}={shown(value)} is not an element type") from None
     if dtype.newbyteorder("=") not in _DTYPES:
-        raise UsageError(f"{name}={value!r} is not an element type that goagnes stores")
+        raise UsageError(f"{name}={shown(value)} is not an element type that goagnes stores")
     return str(dtype.name)

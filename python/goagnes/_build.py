@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goagnes import _graphs, _tasks
-from goagnes._arguments import flag, integer, only, word
+from goagnes._arguments import flag, integer, number, only, shown, word
 from goagnes._arrays import ArrayLike, describe, dtype_name, path_text
 from goagnes._errors import UnsupportedError, UsageError
 from goagnes._progress import ProgressArgument
@@ -194,12 +194,13 @@ def import_dataset(
     request.update(_drawn(split, split_seed))
     request.update(memory_request(memory, num_threads, scratch, scratch_limit, io))
     request.update(stripes_request(stripes))
+    format = word("format", format)
     if format == "pyg":
         graph = _graphs.load_pyg(path_text("source", source))
         report = _build(request, graph, None, None, num_nodes, None, progress)
     else:
         request["source"] = path_text("source", source)
-        request["format"] = word("format", format)
+        request["format"] = format
         request["split_index"] = integer("split_index", split_index)
         report = _tasks.run("import", request, progress=progress)
     store = open_store(path, memory, num_threads, scratch, scratch_limit, None, io)
@@ -241,9 +242,9 @@ def generate(
     target, name = (path, "path") if raw is None else (raw, "raw")
     if target is None or (path is not None and raw is not None):
         raise UsageError("generate takes either path, for a store, or raw, for a directory of arrays")
-    degree = float(avg_degree)
+    degree = number("avg_degree", avg_degree)
     if not 0 < degree < 2**31:
-        raise UsageError(f"avg_degree={avg_degree!r}; it must be positive")
+        raise UsageError(f"avg_degree={shown(avg_degree)}; it must be positive and below 2^31")
     request: dict[str, Any] = {
         "kind": word("kind", kind),
         "num_nodes": integer("num_nodes", num_nodes),
@@ -328,5 +329,5 @@ def _named(name: str, arrays: Mapping[str, ArrayLike], keep: list[object]) -> di
         raise UsageError(f"{name} is a {type(arrays).__name__}; it must map names to arrays")
     for key in arrays:
         if not isinstance(key, str) or not key:
-            raise UsageError(f"{name} has the key {key!r}; names are text")
+            raise UsageError(f"{name} has the key {shown(key)}; names are text")
     return {key: _described(f"{name}[{key!r}]", value, keep) for key, value in arrays.items()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import operator
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,14 +11,13 @@ from typing import Any, overload
 
 import numpy as np
 
-from goagnes import _inputs, _outputs, _tasks
-from goagnes._arguments import count, flag, integer
+from goagnes import _arguments, _inputs, _outputs, _tasks
+from goagnes._arguments import auto, count, fanouts, flag, index, integer, shown, word
 from goagnes._arrays import path_text
-from goagnes._errors import UnsupportedError, UsageError
-from goagnes._loader import _MODES, _fanouts, _seed
+from goagnes._errors import UsageError
 from goagnes._progress import ProgressArgument
 from goagnes._sizes import parse_size
-from goagnes._store import Store
+from goagnes._store import Store, warn_page_cache
 
 
 def export(
@@ -60,31 +58,28 @@ def export(
     """
     if not isinstance(store, Store):
         raise TypeError(f"store is a {type(store).__name__}, not a goagnes.Store; use goagnes.open(path)")
-    if mode not in _MODES:
-        raise UnsupportedError(f"mode={mode!r} is not supported; use {' or '.join(map(repr, _MODES))}")
-    first = integer("first_epoch", first_epoch)
-    if first >= 1 << 32:
-        raise UsageError(f"first_epoch={first_epoch!r}; it must be below 2^32")
     request: dict[str, Any] = {
         "store": store.handle,
         "out_dir": path_text("out_dir", out_dir),
-        "num_neighbors": _fanouts(num_neighbors),
+        "num_neighbors": fanouts("num_neighbors", num_neighbors),
         "batch_size": count("batch_size", batch_size),
         "shuffle": flag("shuffle", shuffle),
         "drop_last": flag("drop_last", drop_last),
-        "seed": None if seed is None else _seed(seed),
-        "first_epoch": first,
+        "seed": None if seed is None else _arguments.seed(seed),
+        "first_epoch": integer("first_epoch", first_epoch, 0, (1 << 32) - 1),
         "epochs": count("epochs", epochs),
         "max_batches": 0 if max_batches is None else count("max_batches", max_batches),
-        "hyperbatch_size": 0 if hyperbatch_size == "auto" else count("hyperbatch_size", hyperbatch_size),
+        "hyperbatch_size": auto("hyperbatch_size", hyperbatch_size),
         "memory": 0 if memory is None else parse_size("memory", memory),
-        "io": str(io),
-        "mode": mode,
+        "io": word("io", io),
+        "mode": _arguments.mode(mode),
         "edge_ids": flag("edge_ids", edge_ids),
         "overwrite": flag("overwrite", overwrite),
     }
     request["input_nodes"], keep = _inputs.resolve(input_nodes, store.num_nodes, store.splits)
-    return dict(_tasks.run("export", request, progress=progress, keep=keep))
+    report = dict(_tasks.run("export", request, progress=progress, keep=keep))
+    warn_page_cache(store, report["loader"]["io"].get("fallback_file"), stacklevel=3)
+    return report
 
 
 def read_export(
@@ -150,9 +145,9 @@ class Export(Sequence[Any]):
 
     def epoch(self, number: int) -> ExportEpoch:
         """The minibatches of one epoch."""
-        at = operator.index(number) - self._epochs[0].number
+        at = integer("number", number) - self._epochs[0].number
         if not 0 <= at < len(self._epochs):
-            raise UsageError(f"epoch {number} is not in the export; it has {self.epochs}")
+            raise UsageError(f"epoch {shown(number)} is not in the export; it has {self.epochs}")
         return self._epochs[at]
 
     def __len__(self) -> int:
@@ -277,7 +272,9 @@ class _Array:
 
 
 def _place(at: int, length: int) -> int:
-    number = operator.index(at)
+    number = index(at)
+    if number is None:
+        raise TypeError(f"minibatch {shown(at)}: an index is an integer or a slice")
     if not -length <= number < length:
-        raise IndexError(f"minibatch {at} of {length}")
+        raise IndexError(f"minibatch {shown(at)} of {length}")
     return number % length

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from goagnes._arguments import shown
 from goagnes._arrays import ArrayLike, to_numpy
 from goagnes._errors import InputError, UnsupportedError
 
@@ -24,7 +25,7 @@ def resolve(value: InputNodes, num_nodes: int, splits: Mapping[str, int]) -> tup
     if isinstance(value, str):
         if value not in splits:
             known = ", ".join(sorted(splits)) or "none"
-            raise InputError(f"input_nodes={value!r} names no split of the store; it has: {known}")
+            raise InputError(f"input_nodes={shown(value)} names no split of the store; it has: {known}")
         return {"split": value}, None
     if isinstance(value, tuple) and len(value) == 2 and (value[0] is None or isinstance(value[0], str)):
         raise UnsupportedError(f"input_nodes=({value[0]!r}, …) names a node type; stores have one node type")

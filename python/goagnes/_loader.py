@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import operator
 import secrets
 import sys
 import weakref
@@ -11,13 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
 
-from goagnes import _html, _inputs, _native, _outputs, _tasks
-from goagnes._arguments import count, flag, only
-from goagnes._errors import ClosedError, UnsupportedError, UsageError
+from goagnes import _arguments, _html, _inputs, _native, _outputs, _store, _tasks
+from goagnes._arguments import auto, count, fanouts, flag, integer, only, shown, word
+from goagnes._errors import ClosedError, UnsupportedError
 from goagnes._sizes import parse_size
 from goagnes._store import Store
-
-_MODES = ("agnes", "agnes-no", "agnes-paper")
 
 # Options of torch's DataLoader, with the values that mean what this loader does anyway.
 _DATALOADER: dict[str, tuple[Any, ...]] = {
@@ -100,7 +97,7 @@ class NeighborLoader:
         for name, value, served in (
             ("input_time", input_time, None),
             ("replace", replace, False),
-            ("subgraph_type", str(getattr(subgraph_type, "value", subgraph_type)), "directional"),
+            ("subgraph_type", getattr(subgraph_type, "value", subgraph_type), "directional"),
             ("disjoint", disjoint, False),
             ("temporal_strategy", temporal_strategy, "uniform"),
             ("time_attr", time_attr, None),
@@ -109,24 +106,22 @@ class NeighborLoader:
             ("world_size", world_size, None),
         ):
             only(name, value, served)
-        if mode not in _MODES:
-            raise UnsupportedError(f"mode={mode!r} is not supported; use {' or '.join(map(repr, _MODES))}")
         if transform is not None and not callable(transform):
-            raise TypeError(f"transform={transform!r} cannot be called")
+            raise TypeError(f"transform={shown(transform)} cannot be called")
         _check_dataloader(dataloader)
         request: dict[str, Any] = {
             "store": store.handle,
-            "num_neighbors": _fanouts(num_neighbors),
+            "num_neighbors": fanouts("num_neighbors", num_neighbors),
             "batch_size": count("batch_size", batch_size),
             "shuffle": flag("shuffle", shuffle),
             "drop_last": flag("drop_last", drop_last),
             "seed": _seed(seed),
-            "hyperbatch_size": 0 if hyperbatch_size == "auto" else count("hyperbatch_size", hyperbatch_size),
+            "hyperbatch_size": auto("hyperbatch_size", hyperbatch_size),
             "memory": 0 if memory is None else parse_size("memory", memory),
             "graph_buffer": 0 if graph_buffer is None else parse_size("graph_buffer", graph_buffer),
             "feature_buffer": 0 if feature_buffer is None else parse_size("feature_buffer", feature_buffer),
-            "io": str(io),
-            "mode": mode,
+            "io": word("io", io),
+            "mode": _arguments.mode(mode),
             "edge_ids": flag("edge_ids", edge_ids),
         }
         request["input_nodes"], keep = _inputs.resolve(input_nodes, store.num_nodes, store.splits)
@@ -180,11 +175,16 @@ class NeighborLoader:
 
     def set_epoch(self, epoch: int) -> None:
         """Makes the next ``iter()`` epoch number ``epoch``, 0 to 2^32-1."""
-        _native.call("SetEpoch", self.handle, operator.index(epoch))
+        _native.call("SetEpoch", self.handle, integer("epoch", epoch, 0, (1 << 32) - 1))
 
     def stats(self) -> dict[str, Any]:
         """What was read, written, hit and missed, and the seconds of each stage, since the loader was made."""
         return dict(json.loads(_native.call("DescribeLoader", self.handle, "stats")))
+
+    def _warn_page_cache(self) -> None:
+        """Warns, at the caller of the iterator, of files that turned out to refuse direct I/O."""
+        if not self.closed:
+            _store.warn_page_cache(self._store, self.stats()["io"].get("fallback_file"), stacklevel=4)
 
     def explain(self) -> Explanation:
         """The plan of an epoch: windows, buffers, cache, what is spilled, the budget's division, bytes moved.
@@ -254,6 +254,7 @@ class Epoch(Iterator[Any]):
         self._loader = loader
         self._handle = loader.handle
         self._number = number
+        self._delivered = 0
         self._finalizer = weakref.finalize(self, _native.close_quietly, "LeaveEpoch", self._handle, number)
         self._finalizer.atexit = False
 
@@ -263,10 +264,14 @@ class Epoch(Iterator[Any]):
     def __next__(self) -> Any:
         if not self._finalizer.alive:
             raise StopIteration
+        if self._delivered == 1:
+            self._loader._warn_page_cache()  # before a minibatch is taken: a warning may be made an error
         raw = _native.next_batch(self._handle, self._number)
         if raw is None:
             self._finalizer.detach()
+            self._loader._warn_page_cache()
             raise StopIteration
+        self._delivered += 1
         batch = self._loader._convert(raw)
         transform = self._loader._transform
         return batch if transform is None else transform(batch)
@@ -290,28 +295,7 @@ def _check_dataloader(options: dict[str, Any]) -> None:
             raise TypeError(f"NeighborLoader got an unexpected argument {name!r}")
         if not any(type(value) is type(served) and value == served for served in _DATALOADER[name]):
             advice = "; minibatches are prepared on background threads already" if name == "num_workers" else ""
-            raise UnsupportedError(f"{name}={value!r} is not supported; use {_DATALOADER[name][0]!r}{advice}")
-
-
-def _fanouts(num_neighbors: Sequence[int]) -> list[int]:
-    if isinstance(num_neighbors, dict):
-        raise UnsupportedError("num_neighbors is a dict by edge type; stores have one edge type")
-    try:
-        given = list(num_neighbors)
-    except TypeError:
-        raise UsageError(f"num_neighbors={num_neighbors!r}; it must be a list of integers, one a hop") from None
-    fanouts = []
-    for hop, k in enumerate(given):
-        if isinstance(k, bool):
-            raise UsageError(f"num_neighbors[{hop}] is {k!r}, not an integer")
-        try:
-            k = operator.index(k)
-        except TypeError:
-            raise UsageError(f"num_neighbors[{hop}] is {k!r}, not an integer") from None
-        if k < -1 or k >= 1 << 31:
-            raise UsageError(f"num_neighbors[{hop}] is {k}; it must be -1 (all), 0 (none) or a positive count")
-        fanouts.append(k)
-    return fanouts
+            raise UnsupportedError(f"{name}={shown(value)} is not supported; use {_DATALOADER[name][0]!r}{advice}")
 
 
 def _seed(seed: int | None) -> int:
@@ -320,10 +304,4 @@ def _seed(seed: int | None) -> int:
         if torch is not None and hasattr(torch, "randint"):
             return int(torch.randint(0, 2**63 - 1, (), dtype=torch.int64).item())
         return secrets.randbits(64)
-    try:
-        value = operator.index(seed)
-    except TypeError:
-        raise UsageError(f"seed={seed!r}; it must be None or an integer") from None
-    if isinstance(seed, bool) or not 0 <= value < 1 << 64:
-        raise UsageError(f"seed={seed!r}; it must be 0 to 2^64-1")
-    return value
+    return _arguments.seed(seed)

@@ -9,13 +9,13 @@ the store's memory.
 from __future__ import annotations
 
 import importlib.util
-import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from goagnes import _tasks
+from goagnes import _arguments, _tasks
+from goagnes._arguments import shown
 from goagnes._arrays import ArrayLike, to_numpy
 from goagnes._errors import BudgetError, InputError, UnsupportedError, UsageError
 
@@ -129,15 +129,15 @@ class NodeArray:
         if key is Ellipsis:
             key, rest = slice(None), ((Ellipsis, *rest) if rest else ())
         for part in rest:
-            if isinstance(part, bool) or not (part is Ellipsis or isinstance(part, slice | int | np.integer)):
+            if not (part is Ellipsis or isinstance(part, slice) or _arguments.index(part) is not None):
                 raise UnsupportedError(
-                    f"{part!r} after the nodes of {self._name}; index the rows that were read instead"
+                    f"{shown(part)} after the nodes of {self._name}; index the rows that were read instead"
                 )
         if isinstance(key, slice):
             first, stop, step = key.indices(len(self))
             rows = self._rows(len(range(first, stop, step)), first=first, step=step)
-        elif isinstance(key, int | np.integer) and not isinstance(key, bool | np.bool_):
-            row = self._rows(1, ids=self._ids(np.array([operator.index(key)])))[0]
+        elif (one := _arguments.index(key)) is not None:
+            row = self._rows(1, ids=self._ids([one]))[0]
             return row[rest] if rest else row
         else:
             index = self._index(key)
@@ -149,6 +149,10 @@ class NodeArray:
             raise ValueError(f"store array {self._name!r} is on disk: reading it is a copy")
         if self._dtype == "bfloat16":
             raise UnsupportedError(f"{self._name} is bfloat16, which numpy does not have; index it for a torch tensor")
+        try:
+            dtype = None if dtype is None else np.dtype(dtype)
+        except (ValueError, SyntaxError):  # numpy reads texts as expressions
+            raise TypeError(f"dtype={shown(dtype)} is not an element type") from None
         whole: Array = self[:]
         return whole if dtype is None else whole.astype(dtype, copy=False)
 
@@ -168,12 +172,13 @@ class NodeArray:
             return np.flatnonzero(array).astype(np.int64, copy=False)
         return self._ids(id_list("the index", array))
 
-    def _ids(self, ids: Array) -> Array:
+    def _ids(self, given: Array | list[int]) -> Array:
+        ids = np.asarray(given)  # of objects where an integer is past int64
         wrong = (ids < -len(self)) | (ids >= len(self))
         if wrong.any():
             at = int(wrong.argmax())
-            raise IndexError(f"node {int(ids[at])} at position {at}; the store has nodes 0 to {len(self) - 1}")
-        return np.where(ids < 0, ids + len(self), ids)
+            raise IndexError(f"node {shown(int(ids[at]))} at position {at}; the store has nodes 0 to {len(self) - 1}")
+        return np.where(ids < 0, ids + len(self), ids).astype(np.int64, copy=False)
 
     def _rows(self, n: int, *, ids: Array | None = None, first: int = 0, step: int = 1) -> Any:
         self._check()
@@ -232,12 +237,11 @@ def split_mask(store: Store, name: str) -> Array | None:
 
 def neighbors(store: Store, v: int) -> tuple[Array, Array]:
     """See Store.neighbors."""
-    try:
-        node = operator.index(v)
-    except TypeError:
-        raise UsageError(f"v={v!r} is not an integer") from None
-    if isinstance(v, bool) or not 0 <= node < store.num_nodes:
-        raise UsageError(f"v={v!r}; node ids of this store are 0 to {store.num_nodes - 1}")
+    node = _arguments.index(v)
+    if node is None:
+        raise UsageError(f"v={shown(v)} is not an integer")
+    if not 0 <= node < store.num_nodes:
+        raise UsageError(f"v={shown(v)}; node ids of this store are 0 to {store.num_nodes - 1}")
     n = 1024  # nearly always enough: the block is read once
     while True:
         sources, edges = (room(store, f"{n:,} in-edges", (n,), np.int64) for _ in range(2))
@@ -250,9 +254,9 @@ def neighbors(store: Store, v: int) -> tuple[Array, Array]:
 
 def map_ids(store: Store, kind: str, ids: ArrayLike) -> Any:
     """Ids of one dimension, or one id, translated by the native work ``kind``."""
-    one = isinstance(ids, int | np.integer) and not isinstance(ids, bool)
-    given = id_list("ids", [int(ids)] if one else ids)
+    one = _arguments.index(ids)
+    given = id_list("ids", ids if one is None else [one])
     out = np.empty(len(given), np.int64)
     if len(given):
         read(store, kind, out, given, ids=address(given), out=address(out))
-    return int(out[0]) if one else out
+    return out if one is None else int(out[0])

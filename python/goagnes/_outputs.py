@@ -6,6 +6,7 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any
 
+from goagnes._arguments import shown, word
 from goagnes._batch import Batch, numpy_batch
 from goagnes._errors import UnsupportedError, UsageError
 
@@ -23,6 +24,7 @@ def _installed(output: str) -> bool:
 
 def resolve(output: str) -> tuple[str, Convert]:
     """The output's name, with "auto" decided, and what converts a minibatch to it."""
+    output = word("output", output)
     if output == "auto":
         output = "pyg" if _installed("pyg") else "torch" if _installed("torch") else "numpy"
     if output == "numpy":
@@ -30,7 +32,7 @@ def resolve(output: str) -> tuple[str, Convert]:
     if output == "dgl":
         raise UnsupportedError('output="dgl" is not supported; use "numpy", "torch" or "pyg"')
     if output not in _MODULES:
-        raise UsageError(f'output={output!r}; it must be "auto", "numpy", "torch" or "pyg"')
+        raise UsageError(f'output={shown(output)}; it must be "auto", "numpy", "torch" or "pyg"')
     if not _installed(output):
         missing = next(module for module in _MODULES[output] if importlib.util.find_spec(module) is None)
         raise UnsupportedError(f'output="{output}" needs {missing}: pip install "goagnes[{output}]"')

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from goagnes._arguments import shown
+
 ProgressFunction = Callable[[str, int, int], object]
 ProgressArgument = ProgressFunction | bool | None
 
@@ -51,7 +53,7 @@ class _Lines:
         if stage == self._stage and now - self._shown < _LINE_SECONDS:
             return
         self._stage, self._shown = stage, now
-        share = f" {100 * min(done, total) // total} %" if total > 0 else ""
+        share = f" {100 * min(done, total) // total} %" if total > 0 else f" {done:,}" if done > 0 else ""
         self._stream.write(f"goagnes: {stage}{share}\n")
         self._stream.flush()
 
@@ -98,7 +100,8 @@ def display(progress: ProgressArgument) -> Display:
     if callable(progress):
         return _Function(progress)
     if progress is not None and not isinstance(progress, bool):
-        raise TypeError(f"progress={progress!r}; it must be None, True, False or a function of (stage, done, total)")
+        what = "None, True, False or a function of (stage, done, total)"
+        raise TypeError(f"progress={shown(progress)}; it must be {what}")
     stream = sys.stderr
     terminal = stream is not None and (stream.isatty() or _notebook(stream))
     if progress is False or stream is None or (progress is None and not terminal):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import operator
 import re
 
+from goagnes._arguments import index, shown
 from goagnes._errors import UsageError
 
 _UNITS = {"": 1, "B": 1}
@@ -29,19 +29,17 @@ def parse_size(name: str, value: int | str) -> int:
         match = _TEXT.fullmatch(value)
         unit = _UNITS.get(match[2].upper()) if match else None
         if match is None or unit is None:
-            raise UsageError(f'{name}={value!r} is not a size; write bytes or a text such as "512MiB" or "2GiB"')
+            raise UsageError(f'{name}={shown(value)} is not a size; write bytes or a text such as "512MiB" or "2GiB"')
         number = match[1]
         if len(number) > 40:
             raise UsageError(f"{name}={value[:40]!r}… is out of range")
         product = int(number) * unit if number.isdigit() else float(number) * unit
         size = int(min(product, 1 << 62))
     else:
-        try:
-            size = operator.index(value)
-        except TypeError:
-            raise UsageError(f'{name}={value!r} is not a size; write bytes or a text such as "2GiB"') from None
-        if isinstance(value, bool):
-            raise UsageError(f"{name}={value!r} is not a size")
+        given = index(value)
+        if given is None:
+            raise UsageError(f'{name}={shown(value)} is not a size; write bytes or a text such as "2GiB"')
+        size = given
     if size < 1 or size >= 1 << 62:
-        raise UsageError(f"{name}={value!r} is out of range")
+        raise UsageError(f"{name}={shown(value)} is out of range")
     return size

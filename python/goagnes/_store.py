@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from goagnes import _html, _native, _nodes, _pyg, _tasks
-from goagnes._arguments import word
+from goagnes._arguments import count, shown, word
 from goagnes._arrays import ArrayLike, path_text
 from goagnes._errors import ClosedError, DirectIOWarning, InputError, UsageError
 from goagnes._inputs import resolve_nodes
@@ -23,11 +23,7 @@ from goagnes._sizes import parse_size
 
 def check_threads(num_threads: int | None) -> int:
     """The native number of threads: 0 for None."""
-    if num_threads is None:
-        return 0
-    if isinstance(num_threads, bool) or not isinstance(num_threads, int) or num_threads < 1:
-        raise UsageError(f"num_threads={num_threads!r}; it must be None or an integer from 1")
-    return num_threads
+    return 0 if num_threads is None else count("num_threads", num_threads)
 
 
 def memory_request(
@@ -52,10 +48,10 @@ def stripes_request(stripes: Sequence[str | os.PathLike[str]] | None) -> dict[st
     if stripes is None:
         return {}
     if isinstance(stripes, str | bytes | os.PathLike) or not isinstance(stripes, Sequence):
-        raise UsageError(f"stripes={stripes!r}; it must be a list of directories")
+        raise UsageError(f"stripes={shown(stripes)}; it must be a list of directories")
     for i, directory in enumerate(stripes):
         if not isinstance(directory, str | os.PathLike):
-            raise UsageError(f"stripes[{i}]={directory!r}; it must be a directory")
+            raise UsageError(f"stripes[{i}]={shown(directory)}; it must be a directory")
     return {"stripes": [path_text(f"stripes[{i}]", directory) for i, directory in enumerate(stripes)]}
 
 
@@ -74,6 +70,7 @@ class Store:
         self._path = path
         self._handle = handle
         self._info = info
+        self._through_cache: set[str] = set()  # folders that a DirectIOWarning named
         self._finalizer = weakref.finalize(self, _native.close_quietly, "CloseStore", handle)
 
     @property
@@ -156,9 +153,9 @@ class Store:
 
     def split(self, name: str) -> np.ndarray[Any, Any]:
         """The nodes of a split, in its order, int64. Raises InputError where there is no such split."""
-        if name not in self.splits:
+        if not isinstance(name, str) or name not in self.splits:
             known = ", ".join(sorted(self.splits)) or "none"
-            raise InputError(f"{name!r} names no split of the store; it has: {known}")
+            raise InputError(f"{shown(name)} names no split of the store; it has: {known}")
         return _nodes.split_nodes(self, name)
 
     def set_split(self, name: str, nodes: ArrayLike) -> None:
@@ -173,8 +170,7 @@ class Store:
         Raises InputError for an id that is no node, by value and position. Warns of ids
         given twice (they are seeds twice) and of nodes that are in other splits too.
         """
-        if not isinstance(name, str):
-            raise UsageError(f"name={name!r}; it must be a text")
+        word("name", name)
         given, keep = resolve_nodes("nodes", nodes, self.num_nodes)
         report = _tasks.run("set_split", {"store": self.handle, "name": name, **given}, keep=keep)
         self._info["splits"] = {**self.splits, name: report["nodes"]}
@@ -304,7 +300,8 @@ def open(
     Results do not depend on it.
 
     Where the file system refuses direct I/O, reads go through the page cache: a
-    :class:`DirectIOWarning` says so, ``loader.stats()["io"]["direct"]`` is False and
+    :class:`DirectIOWarning` says so, here or, of scratch and of loaders with an ``io`` of
+    their own, when they have been read; ``loader.stats()["io"]["direct"]`` is False and
     ``["fallback_bytes"]`` counts them.
 
     Raises StoreError for a missing or damaged store, BudgetError for a memory that is
@@ -328,14 +325,8 @@ def open_store(
     request = {"path": text, **memory_request(memory, num_threads, scratch, scratch_limit, io)}
     request.update(stripes_request(stripes))
     opened = _tasks.run("open", request)
-    refused = opened["info"].get("direct_refused")
-    if refused:
-        warnings.warn(
-            f"the file system of {os.path.dirname(refused)} refuses direct I/O: "
-            f"the store {text} is read through the page cache, which memory= does not bound",
-            DirectIOWarning,
-            stacklevel=3,
-        )
+    store = Store(text, opened["store"], opened["info"])
+    warn_page_cache(store, opened["info"].get("direct_refused"), stacklevel=4)
     moved = opened["info"].get("scratch_moved")
     if moved:
         warnings.warn(
@@ -344,7 +335,20 @@ def open_store(
             RuntimeWarning,
             stacklevel=3,
         )
-    return Store(text, opened["store"], opened["info"])
+    return store
+
+
+def warn_page_cache(store: Store, refused: str | None, stacklevel: int) -> None:
+    """Says that a file goes through the page cache though nobody asked for it: once a store and folder."""
+    if not refused or os.path.dirname(refused) in store._through_cache:
+        return
+    store._through_cache.add(os.path.dirname(refused))
+    warnings.warn(
+        f"the file system of {os.path.dirname(refused)} refuses direct I/O: files of the store {store.path} there "
+        "go through the page cache, which memory= does not bound",
+        DirectIOWarning,
+        stacklevel=stacklevel,
+    )
 
 
 def verify(

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from goagnes import _tasks
+from goagnes import _arguments, _tasks
+from goagnes._arguments import fanouts, flag, integer, number, word
 from goagnes._arrays import path_text
-from goagnes._errors import UsageError
 from goagnes._progress import ProgressArgument
-from goagnes._store import Store
+from goagnes._store import Store, warn_page_cache
 
 
 def train(
@@ -60,34 +60,37 @@ def train(
     """
     if not isinstance(store, Store):
         raise TypeError(f"store is a {type(store).__name__}, not a goagnes.Store; use goagnes.open(path)")
-    options: dict[str, Any] = {
-        "model": model,
-        "preset": preset,
-        "save": None if save is None else path_text("save", save),
+    words = {"model": model, "preset": preset}
+    counts = {
         "layers": layers,
         "hidden": hidden,
         "heads": heads,
         "output_heads": output_heads,
-        "attention_dropout": attention_dropout,
-        "residual": residual,
-        "dropout": dropout,
-        "lr": lr,
-        "weight_decay": weight_decay,
         "epochs": epochs,
         "patience": patience,
         "batch_size": batch_size,
-        "num_neighbors": None if num_neighbors is None else [int(k) for k in num_neighbors],
-        "eval_neighbors": None if eval_neighbors is None else [int(k) for k in eval_neighbors],
         "eval_batch_size": eval_batch_size,
-        "normalize_features": normalize_features,
-        "seed": seed,
         "num_threads": num_threads,
         "hyperbatch_size": hyperbatch_size,
-        "mode": mode,
-        "calibrate": calibrate or None,
     }
-    for name, value in options.items():
-        if isinstance(value, int | float) and not isinstance(value, bool) and value < 0:
-            raise UsageError(f"{name}={value!r}; it must not be negative")
-    request = {name: value for name, value in options.items() if value is not None}
-    return dict(_tasks.run("train", {"store": store.handle, **request}, progress=progress))
+    numbers = {"attention_dropout": attention_dropout, "dropout": dropout, "lr": lr, "weight_decay": weight_decay}
+    flags = {"residual": residual, "normalize_features": normalize_features, "calibrate": calibrate}
+    lists = {"num_neighbors": num_neighbors, "eval_neighbors": eval_neighbors}
+    request: dict[str, Any] = {"seed": _arguments.seed(seed), "mode": _arguments.mode(mode)}
+    if save is not None:
+        request["save"] = path_text("save", save)
+    for options, check in (
+        (words, word),
+        (counts, _below_2_31),
+        (numbers, number),
+        (flags, flag),
+        (lists, fanouts),
+    ):
+        request |= {name: check(name, value) for name, value in options.items() if value is not None}
+    report = dict(_tasks.run("train", {"store": store.handle, **request}, progress=progress))
+    warn_page_cache(store, report["io"].get("fallback_file"), stacklevel=3)
+    return report
+
+
+def _below_2_31(name: str, value: object) -> int:
+    return integer(name, value, 0, (1 << 31) - 1)

@@ -81,7 +81,7 @@ def test_lines_elsewhere(monkeypatch):
         show("sort", done, 4)
     show("write", 7, 0)
     show.end()
-    assert sys.stderr.getvalue() == "goagnes: sort 0 %\ngoagnes: write\n"
+    assert sys.stderr.getvalue() == "goagnes: sort 0 %\ngoagnes: write 7\n"
     monkeypatch.setattr(sys, "stderr", None)
     _progress.display(True)("sort", 1, 4)
     with pytest.raises(TypeError, match="progress='yes'"):

@@ -165,8 +165,28 @@ def test_neighbors(store, graph):
         want = np.flatnonzero(graph.edge_index[1] == v)
         assert np.array_equal(edges, want) and np.array_equal(sources, graph.edge_index[0, want])
     for v in (-1, 300, 1.5, True, "1"):
-        with pytest.raises(ga.UsageError, match="v="):
+        with pytest.raises(ga.UsageError, match="node ids of" if type(v) is int else "is not an integer"):
             store.neighbors(v)
+
+
+def test_integers_without_dimensions(store, graph):
+    """Arrays of no dimension index as their integer does, as in numpy; those of bool and float do not."""
+    for one in (np.array(3), np.array(3, ">i2"), np.uint8(3), np.array(3)[()]):
+        np.testing.assert_array_equal(store.x[one], graph.x[3])
+        assert store.x[one].shape == graph.x[one].shape == (5,)
+        assert store.x[one, one] == graph.x[3, 3]
+        assert store.neighbors(one)[0].tolist() == store.neighbors(3)[0].tolist()
+        assert store.original_ids(one) == store.dense_ids(one) == 3
+        assert type(store.original_ids(one)) is int
+    np.testing.assert_array_equal(store.x[np.array(-1)], graph.x[-1])
+    for wrong in (np.array(True), np.array(1.0), np.bool_(True), True, 1.0):
+        with pytest.raises((ga.InputError, IndexError)):
+            store.x[wrong]
+        with pytest.raises(ga.UsageError, match="not an integer"):
+            store.neighbors(wrong)
+    for far in (300, -301, 2**70, -(2**70), 10**5000):
+        with pytest.raises(IndexError, match="at position 0; the store has nodes 0 to 299"):
+            store.x[far]
 
 
 def test_neighbors_of_a_hub(tmp_path):

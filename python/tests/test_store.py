@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,24 @@ def test_direct_io_refused(store, monkeypatch):
         next(iter(ga.NeighborLoader(again, [2], output="numpy")))
     assert len(said) == 1
     assert said[0].filename == __file__
+    monkeypatch.setattr(_tasks, "run", native)
+    # So for what only turns out later: scratch, and loaders with a way to the device of their own.
+    with ga.open(store.path, "64MiB", io="buffered") as again:
+        loader = ga.NeighborLoader(again, [2], batch_size=50, output="numpy", io="pread")
+        real = loader.stats
+        monkeypatch.setattr(loader, "stats", lambda: real() | {"io": {"fallback_file": "/mnt/odd/scratch/rows"}})
+        with pytest.warns(ga.DirectIOWarning, match=r"the file system of /mnt/odd/scratch refuses direct") as said:
+            batches = [batch.index for _ in range(2) for batch in loader]
+        assert (len(said), said[0].filename) == (1, __file__)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again._through_cache.clear()
+            epoch = iter(loader)
+            got = [next(epoch).index]
+            with pytest.raises(ga.DirectIOWarning):
+                next(epoch)
+            got += [batch.index for batch in epoch]
+        assert got + got == batches  # none is lost to a warning that is made an error
     assert issubclass(ga.DirectIOWarning, RuntimeWarning)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -94,6 +95,34 @@ def test_gat(drawn, tmp_path):
 def test_gat_refused(drawn, arguments, match):
     with pytest.raises(ValueError, match=match):
         ga.train(drawn, epochs=1, progress=False, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"num_neighbors": [1.5]}, r"num_neighbors\[0\] is 1.5, not an integer"),
+        ({"num_neighbors": "12"}, "must be a list of integers"),
+        ({"num_neighbors": itertools.repeat(1)}, "more than 64 hops"),
+        ({"lr": float("nan")}, "lr=nan; it must be a finite number"),
+        ({"dropout": True}, "dropout=True is not a number"),
+        ({"epochs": 2**31}, "epochs=2147483648; it must be an integer from 0 to"),
+        ({"hidden": 8.0}, "hidden=8.0 is not an integer"),
+        ({"residual": 1}, "residual=1; it must be True or False"),
+        ({"model": 5}, "model=5; it must be a text"),
+        ({"seed": 2**64}, "seed="),
+        ({"mode": "none"}, "mode='none' is not supported"),
+    ],
+)
+def test_arguments_refused(drawn, arguments, match):
+    with pytest.raises(ValueError, match=match) as raised:
+        ga.train(drawn, progress=False, **arguments)
+    assert isinstance(raised.value, ga.Error)
+
+
+def test_calibrate(drawn):
+    report = ga.train(drawn, layers=1, hidden=4, epochs=1, calibrate=True, progress=False)
+    assert report["device"]["bytes_per_second"] > 0
+    assert "device" not in ga.train(drawn, layers=1, hidden=4, epochs=1, progress=False)
 
 
 @pytest.mark.parametrize(("model", "hidden"), [("gcn", 64), ("gat", 64)])

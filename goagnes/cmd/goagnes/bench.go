@@ -118,6 +118,7 @@ func prepareEpochs(ctx context.Context, call invocation, open goagnes.OpenOption
 		document.Epochs = append(document.Epochs, one)
 	}
 	document.Stats = loader.Stats()
+	warnPageCache(call, document.Stats.IO.FallbackFile)
 	usage := store.Usage() // before the device is measured
 	document.DeviceRead, document.DeviceWrite = deviceBytes()
 	if document.DeviceRead >= 0 {

@@ -50,13 +50,19 @@ func openStore(call invocation, o goagnes.OpenOptions) (*goagnes.Store, error) {
 		return nil, err
 	}
 	info := store.Info()
-	if file := info.DirectRefused; file != "" {
-		call.warn(fmt.Sprintf("the file system of %s refuses direct I/O: the store is read through the page cache, which --memory does not bound", filepath.Dir(file)))
-	}
+	warnPageCache(call, info.DirectRefused)
 	if info.ScratchMoved != "" {
 		call.warn(fmt.Sprintf("%s: what does not fit in memory goes to %s; --scratch names another folder", info.ScratchMoved, strings.Join(info.Scratch, ", ")))
 	}
 	return store, nil
+}
+
+// warnPageCache says once that files beside the one named, a store's or scratch, go
+// through the page cache though nobody asked for it; no name: none does.
+func warnPageCache(call invocation, file string) {
+	if file != "" {
+		call.warn(fmt.Sprintf("the file system of %s refuses direct I/O: its files go through the page cache, which --memory does not bound", filepath.Dir(file)))
+	}
 }
 
 // stripesFlag declares where the stripe directories of an existing store lie.

@@ -40,6 +40,7 @@ var exportCommand = command{
 			if err != nil {
 				return nil, err
 			}
+			warnPageCache(call, report.Loader.IO.FallbackFile)
 			return &result{document: report, text: func(w io.Writer) {
 				t := report.Totals
 				printRows(w, [][2]string{

@@ -134,16 +134,21 @@ func TestProgress(t *testing.T) {
 			now = now.Add(20 * time.Millisecond) // 20 s in all
 		}
 		p.report("write", 0, 0)
+		now = now.Add(10 * time.Second)
+		p.report("write", 12, 0)
 		p.clear()
 		text := out.String()
 		if terminal {
 			if n := strings.Count(text, "\r"); n < 150 || n > 300 || !strings.Contains(text, "###") || strings.Contains(text, "\n") {
 				t.Errorf("on a terminal: %d updates of one line expected, got %q…", 200, text[:min(len(text), 200)])
 			}
+			if !strings.Contains(text, strings.Repeat(".", barWidth)+" 12") {
+				t.Error("a count without a total is not shown")
+			}
 			if !strings.HasSuffix(text, "\r\x1b[K") {
 				t.Error("the bar is not taken away at the end")
 			}
-		} else if text != "sort   0 %\nsort  25 %\nsort  50 %\nsort  75 %\nwrite\n" {
+		} else if text != "sort   0 %\nsort  25 %\nsort  50 %\nsort  75 %\nwrite\nwrite 12\n" {
 			t.Errorf("lines %q", text)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type progress struct {
 		last  time.Time
 		dirty bool // a bar stands on the line
 	}
+	said     map[string]bool // warnings that were printed
 	w        io.Writer
 	terminal bool
 	now      func() time.Time
@@ -50,8 +52,11 @@ func (p *progress) report(stage string, done, total int64) {
 	}
 	p.mu.stage, p.mu.last = stage, now
 	percent := ""
-	if total > 0 {
+	switch {
+	case total > 0:
 		percent = fmt.Sprintf("%3d %%", min(100, 100*done/total))
+	case done > 0:
+		percent = strconv.FormatInt(done, 10)
 	}
 	if !p.terminal {
 		fmt.Fprintln(p.w, strings.TrimRight(stage+" "+percent, " "))
@@ -65,11 +70,18 @@ func (p *progress) report(stage string, done, total int64) {
 	p.mu.dirty = true
 }
 
-// warn prints a line that is no error.
+// warn prints a line that is no error; the same one once.
 func (p *progress) warn(text string) {
 	p.clear()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.said[text] {
+		return
+	}
+	if p.said == nil {
+		p.said = make(map[string]bool)
+	}
+	p.said[text] = true
 	fmt.Fprintln(p.w, "goagnes: warning: "+strings.Join(strings.Fields(text), " "))
 }
 

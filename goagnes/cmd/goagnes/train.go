@@ -68,6 +68,7 @@ var trainCommand = command{
 			if err != nil {
 				return nil, err
 			}
+			warnPageCache(call, report.IO.FallbackFile)
 			return &result{document: report, text: func(w io.Writer) { printTrain(w, report) }}, nil
 		}
 	},
@@ -180,6 +181,7 @@ func predict(ctx context.Context, call invocation, open goagnes.OpenOptions, mod
 			return nil, err
 		}
 	}
+	warnPageCache(call, store.Counters().FallbackFile)
 	if report.Labelled > 0 {
 		accuracy := float64(right) / float64(report.Labelled)
 		report.Accuracy = &accuracy
