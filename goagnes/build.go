@@ -11,11 +11,13 @@ import (
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
 )
 
 // Memory is an array in memory that a build reads: shape, element type,
 // strides. It must stay unchanged until the build has ended.
-type Memory = source.Array
+type Memory = array.Array
 
 // Input is an array that a build reads: a file or memory, not both.
 type Input struct {
@@ -94,7 +96,7 @@ func Import(ctx context.Context, path, from string, o BuildOptions) (*BuildRepor
 	if o.SplitIndex < 0 {
 		return nil, argumentf("split_index", "%d is negative; splits count from 0", o.SplitIndex)
 	}
-	d, err := source.Open(ctx, from, format, source.Options{Scratch: o.Scratch, SplitIndex: o.SplitIndex})
+	d, err := formats.Open(ctx, from, format, source.Options{Scratch: o.Scratch, SplitIndex: o.SplitIndex})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func Import(ctx context.Context, path, from string, o BuildOptions) (*BuildRepor
 }
 
 // Formats returns the names of the formats that [Import] reads.
-func Formats() []string { return source.Formats() }
+func Formats() []string { return formats.Names() }
 
 // sourceRecord is what a store keeps for people about its source.
 type sourceRecord struct {
@@ -159,9 +161,9 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		record.Inputs["edge_index"] = e.String()
 		options.NodeIDs = nil
 		if e.Memory != nil {
-			options.Edges, err = source.EdgesFromMemory(*e.Memory)
+			options.Edges, err = array.EdgesFromMemory(*e.Memory)
 		} else {
-			options.Edges, options.RankIDs, err = source.EdgesFromFile(e.File, so)
+			options.Edges, options.RankIDs, err = formats.EdgesFromFile(e.File, so)
 		}
 		if err != nil {
 			return nil, err
@@ -170,9 +172,9 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 	rows := func(argument string, in Input) (source.Rows, error) {
 		record.Inputs[argument] = in.String()
 		if in.Memory != nil {
-			return source.RowsFromMemory(*in.Memory)
+			return array.RowsFromMemory(*in.Memory)
 		}
-		return source.RowsFromFile(in.File, so)
+		return formats.RowsFromFile(in.File, so)
 	}
 	for _, a := range []struct {
 		name string

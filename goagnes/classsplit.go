@@ -17,6 +17,7 @@ import (
 	"github.com/goagnes/goagnes/kernels"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
 )
 
 // splitTag is the last counter word of the stream that draws splits
@@ -120,7 +121,7 @@ func classSplits(ctx context.Context, y source.Rows, training, validation int, s
 		for _, v := range ids {
 			b = binary.LittleEndian.AppendUint64(b, uint64(v))
 		}
-		if splits[name], err = source.RowsFromMemory(Memory{Name: "split " + name, Data: b, DType: layout.Int64, Shape: []int64{int64(len(ids))}}); err != nil {
+		if splits[name], err = array.RowsFromMemory(Memory{Name: "split " + name, Data: b, DType: layout.Int64, Shape: []int64{int64(len(ids))}}); err != nil {
 			return nil, "", err
 		}
 	}

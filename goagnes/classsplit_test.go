@@ -15,6 +15,7 @@ import (
 	"github.com/goagnes/goagnes/kernels"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
 )
 
 func labelMemory(labels []int64) *Memory {
@@ -54,7 +55,7 @@ func TestClassSplits(t *testing.T) {
 		labels[v] = int64(v*v%7) - 1 // -1 for every seventh node, then classes 0, 1 and 3
 	}
 	labels[17], labels[90] = 9, 9 // a class smaller than what is asked of it
-	y, err := source.RowsFromMemory(*labelMemory(labels))
+	y, err := array.RowsFromMemory(*labelMemory(labels))
 	if err != nil {
 		t.Fatal(err)
 	}

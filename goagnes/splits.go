@@ -12,7 +12,7 @@ import (
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/operation"
 	"github.com/goagnes/goagnes/layout"
-	"github.com/goagnes/goagnes/layout/build"
+	"github.com/goagnes/goagnes/layout/build/nodes"
 )
 
 // ownSplit is a split of an open store that is not in its files.
@@ -123,25 +123,25 @@ type SplitReport struct {
 //
 // It takes 8 bytes a node of the split from the budget until it is replaced or
 // the store is closed, and for the check 1 bit for every node of the store.
-func (s *Store) SetSplit(ctx context.Context, name string, nodes InputNodes) (report *SplitReport, err error) {
-	if err := build.CheckName(name); err != nil {
+func (s *Store) SetSplit(ctx context.Context, name string, members InputNodes) (report *SplitReport, err error) {
+	if err := nodes.CheckName(name); err != nil {
 		return nil, argumentf("name", "%v", err)
 	}
 	n := s.files.Manifest().NumNodes
-	count := int64(len(nodes.IDs))
+	count := int64(len(members.IDs))
 	switch {
-	case nodes.Split != "", (nodes.IDs == nil) == (nodes.Mask == nil):
+	case members.Split != "", (members.IDs == nil) == (members.Mask == nil):
 		return nil, argumentf("nodes", "ids or a mask must be given, and not both")
-	case nodes.Mask != nil && int64(len(nodes.Mask)) != n:
-		return nil, argumentf("nodes", "a mask of %d entries for %d nodes", len(nodes.Mask), n)
-	case nodes.Mask != nil:
-		for _, in := range nodes.Mask {
+	case members.Mask != nil && int64(len(members.Mask)) != n:
+		return nil, argumentf("nodes", "a mask of %d entries for %d nodes", len(members.Mask), n)
+	case members.Mask != nil:
+		for _, in := range members.Mask {
 			if in {
 				count++
 			}
 		}
 	}
-	if err := s.checkNodes("nodes", Nodes{IDs: nodes.IDs}); err != nil {
+	if err := s.checkNodes("nodes", Nodes{IDs: members.IDs}); err != nil {
 		return nil, err
 	}
 	ctx, done, err := s.reading(ctx)
@@ -165,14 +165,14 @@ func (s *Store) SetSplit(ctx context.Context, name string, nodes InputNodes) (re
 	}()
 	ids, marked := make([]int64, 0, count), make([]uint64, (n+63)/64)
 	report = &SplitReport{Nodes: count, Overlaps: map[string]int64{}}
-	for _, v := range nodes.IDs {
+	for _, v := range members.IDs {
 		if marked[v>>6]>>(v&63)&1 == 1 {
 			report.Repeated++
 		}
 		marked[v>>6] |= 1 << (v & 63)
 		ids = append(ids, v)
 	}
-	for v, in := range nodes.Mask {
+	for v, in := range members.Mask {
 		if in {
 			marked[v>>6] |= 1 << (v & 63)
 			ids = append(ids, int64(v))

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
-	"github.com/goagnes/goagnes/layout/build"
+	"github.com/goagnes/goagnes/layout/build/verify"
 )
 
 // VerifyOptions configure [Verify].
@@ -17,7 +17,7 @@ type VerifyOptions struct {
 }
 
 // VerifyReport lists what verification found.
-type VerifyReport = build.VerifyReport
+type VerifyReport = verify.Report
 
 // Verify reads every byte of the store at path and reports all that is wrong
 // with it; an error means that it could not be read at all.
@@ -25,5 +25,5 @@ func Verify(ctx context.Context, path string, o VerifyOptions) (*VerifyReport, e
 	if err := checkIO(o.IO); err != nil {
 		return nil, err
 	}
-	return build.Verify(ctx, path, build.VerifyOptions{IO: o.IO, Memory: o.Memory, Stripes: o.Stripes, Progress: o.Progress, FS: o.FS})
+	return verify.Store(ctx, path, verify.Options{IO: o.IO, Memory: o.Memory, Stripes: o.Stripes, Progress: o.Progress, FS: o.FS})
 }

@@ -96,6 +96,13 @@ func (s *Section) RowElements() int64 {
 // Stride returns the bytes from one row to the next.
 func (s *Section) Stride() int64 { return s.RowElements() * int64(s.Type().Size()) }
 
+// Values of Settings that say what sections there are.
+const (
+	OrderOriginal = "original" // nodes keep their order: no tables of ids
+	IDsDense      = "dense"    // node ids are those of the input
+	IDsRank       = "rank"     // section "ids" holds the input's ids, of which node ids are the ranks
+)
+
 // Settings are the choices that shape a store's bytes and enter its build id.
 type Settings struct {
 	Order     string `json:"order"`      // node order used: "original", "degree", "bfs", "visit"

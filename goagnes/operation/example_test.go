@@ -15,7 +15,7 @@ import (
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build"
-	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
 )
 
 // Four nodes of 990 in-edges fill a block of 4 KiB: 20 nodes, five blocks. All
@@ -41,7 +41,7 @@ func exampleStore(t *testing.T) string {
 			src, dst = append(src, from), append(dst, int64(v))
 		}
 	}
-	e, err := source.EdgesFromMemory(source.Array{Name: "edge_index", Data: rawBytes(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, int64(len(src))}})
+	e, err := array.EdgesFromMemory(array.Array{Name: "edge_index", Data: rawBytes(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, int64(len(src))}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
 )
 
 // The store: a graph of blocks of 4 KiB with a hub of three, in order degree,
@@ -69,11 +70,11 @@ func buildFixture() error {
 	for i := range x {
 		x[i] = float32(i)
 	}
-	e, err := source.EdgesFromMemory(source.Array{Name: "edge_index", Data: rawBytes(edges), DType: layout.Int64, Shape: []int64{2, fixtureEdges}})
+	e, err := array.EdgesFromMemory(array.Array{Name: "edge_index", Data: rawBytes(edges), DType: layout.Int64, Shape: []int64{2, fixtureEdges}})
 	if err != nil {
 		return err
 	}
-	rows, err := source.RowsFromMemory(source.Array{Name: "x", Data: rawBytes(x), DType: layout.Float32, Shape: []int64{fixtureNodes, fixtureFeatures}})
+	rows, err := array.RowsFromMemory(array.Array{Name: "x", Data: rawBytes(x), DType: layout.Float32, Shape: []int64{fixtureNodes, fixtureFeatures}})
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
 )
 
 // Four target nodes in graph block 0, whose in-neighbours are spread over the
@@ -45,11 +46,11 @@ func targetStore(t *testing.T) (*storage.Store, *memory.ObjectIndex) {
 	for i := range x {
 		x[i] = float32(i)
 	}
-	edges, err := source.EdgesFromMemory(source.Array{Name: "edge_index", Data: rawBytes(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, int64(len(src))}})
+	edges, err := array.EdgesFromMemory(array.Array{Name: "edge_index", Data: rawBytes(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, int64(len(src))}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := source.RowsFromMemory(source.Array{Name: "x", Data: rawBytes(x), DType: layout.Float32, Shape: []int64{20, targetRow}})
+	rows, err := array.RowsFromMemory(array.Array{Name: "x", Data: rawBytes(x), DType: layout.Float32, Shape: []int64{20, targetRow}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,13 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/order"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
 	"github.com/goagnes/goagnes/layout/build/synthetic"
+	"github.com/goagnes/goagnes/layout/build/verify"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // BenchmarkBuild builds a store from raw numpy files of an R-MAT graph with 16
@@ -37,11 +42,11 @@ func BenchmarkBuild(b *testing.B) {
 	if err := synthetic.WriteRaw(ctx, d, raw); err != nil {
 		b.Fatal(err)
 	}
-	for _, order := range []string{OrderDegree, OrderOriginal} {
+	for _, order := range []string{order.Degree, layout.OrderOriginal} {
 		for _, memory := range []int64{2048, number("BUILD_BENCH_MEMORY", 48)} {
 			b.Run(order+"/"+strconv.FormatInt(memory, 10)+"MiB", func(b *testing.B) {
 				for b.Loop() {
-					d, err := source.Open(ctx, raw, "npy", source.Options{})
+					d, err := formats.Open(ctx, raw, "npy", source.Options{})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -68,10 +73,10 @@ func BenchmarkVerify(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	path, r := buildIn(b, Options{Edges: d.Edges, Arrays: d.Arrays, Splits: d.Splits, NumNodes: d.NumNodes}, tuning{})
+	path, r := buildIn(b, Options{Edges: d.Edges, Arrays: d.Arrays, Splits: d.Splits, NumNodes: d.NumNodes}, workspace.Tuning{})
 	b.SetBytes(r.StoreBytes)
 	for b.Loop() {
-		v, err := Verify(context.Background(), path, VerifyOptions{})
+		v, err := verify.Store(context.Background(), path, verify.Options{})
 		if err != nil || !v.OK() {
 			b.Fatal(v, err)
 		}

@@ -70,251 +70,96 @@ package build
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/adjacency"
+	"github.com/goagnes/goagnes/layout/build/edgelist"
+	"github.com/goagnes/goagnes/layout/build/fault"
+	"github.com/goagnes/goagnes/layout/build/ledger"
+	"github.com/goagnes/goagnes/layout/build/nodes"
+	"github.com/goagnes/goagnes/layout/build/order"
+	"github.com/goagnes/goagnes/layout/build/rank"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/staging"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
-
-// DefaultMemory is the budget of a build, in bytes, where none is given.
-const DefaultMemory = 2 << 30
 
 // baseMemory is what readers, chunks in flight and small tables take.
-const baseMemory = 8<<20 + scanBytes
+const baseMemory = 8<<20 + edgelist.ScanBytes
 
-// Values of Options.IDs.
-const (
-	IDsAuto  = "auto"  // rank where Options.RankIDs says that the source's ids may be sparse, and nothing else goes by id
-	IDsDense = "dense" // ids are 0 to nodes-1
-	IDsRank  = "rank"  // the distinct ids of the edges, ascending, become 0, 1, 2, …
-)
-
-// Options are the inputs and settings of a build. Zero values are the defaults.
-type Options struct {
-	// Edges are the edges; required.
-	Edges source.Edges
-	// Arrays are the node arrays by name, one row a node: "x" the features, "y" the
-	// labels, others as they are.
-	Arrays map[string]source.Rows
-	// Splits are node sets by name: dense ids, or a bool mask with a row a node.
-	Splits map[string]source.Rows
-	// NumNodes is the number of nodes; 0 = the rows of x, else of another array, else
-	// the number of distinct ids where they are ranked, else the largest id + 1.
-	NumNodes int64
-	// IDs says what the ids of the edges are; "" = IDsAuto.
-	IDs string
-	// RankIDs says that the source's ids may be sparse. IDsAuto then ranks them, unless
-	// NumNodes, Arrays or Splits show that they are dense: ranking would move rows to
-	// other nodes wherever one is isolated.
-	RankIDs bool
-	// NodeIDs lists the ids of all nodes, each once; nil = the edges show them. Ids
-	// are ranked then, whatever IDs and RankIDs say but for IDsDense, which is refused.
-	NodeIDs source.IDs
-	// Undirected adds the reverse of every edge but self-loops; see "Edits of the edge
-	// list" in the package comment, as for the next two.
-	Undirected bool
-	// SelfLoops is EdgesKeep (also ""), EdgesDrop or EdgesAdd.
-	SelfLoops string
-	// Duplicates is EdgesKeep (also "") or EdgesDrop.
-	Duplicates string
-	// Order is the order of nodes in the store; "" = OrderAuto.
-	Order string
-	// BlockSize in bytes, a power of two from 4 KiB to 64 MiB; 0 = 1 MiB.
-	BlockSize int64
-	// Compression of graph blocks: "" or "none", "zstd" or "zstd:LEVEL".
-	Compression string
-	level       int // of it, 0 for none
-	// FeatureDType converts features to float32 or float16; 0 = as given.
-	FeatureDType layout.DType
-	// Memory is the budget in bytes; 0 = DefaultMemory.
-	Memory int64
-	// Scratch is the directory for scratch files; "" = beside the store.
-	Scratch string
-	// ScratchLimit bounds scratch files, in bytes; 0 = half the free space.
-	ScratchLimit int64
-	// Stripes are directories, each on an SSD of its own, over which the sections of
-	// the store are spread; none = all of it lies at the path.
-	Stripes []string
-	// Overwrite replaces a store at the path.
-	Overwrite bool
-	// SourceRecord is kept in the store for people: what was read, how. It does not
-	// enter the build id.
-	SourceRecord json.RawMessage
-	// Notes are put before the build's own notes in the report.
-	Notes []string
-	// Threads is the number of threads that passes over the edges may use; 0 = 2. With
-	// 1 a pass stays on the thread of the reader. Sorting beside encoding, and reading
-	// rows ahead, take a second thread always.
-	Threads int
-	// IO is the way to the device, as storage.PoolOptions.IO.
-	IO string
-	// FS is the file system through which the store and scratch are reached; nil =
-	// the operating system's. For tests and measurement.
-	FS storage.FS
-	// Progress is told of a stage's progress, at most 20 times a second; total is 0
-	// where it is not known. It is called on several goroutines, one at a time.
-	Progress func(stage string, done, total int64)
-}
-
-// Kind is the kind of a Report, by which its document is told from others.
-const Kind = "build"
-
-// Report says what was built. Bytes count what was moved between files and memory.
-type Report struct {
-	Kind              string             `json:"kind"` // Kind
-	NumNodes          int64              `json:"num_nodes"`
-	NumEdges          int64              `json:"num_edges"`          // kept and added
-	EdgesListed       int64              `json:"edges_listed"`       // of the imported list
-	ReversesAdded     int64              `json:"reverses_added"`     // by undirected, duplicates counted
-	SelfLoopsDropped  int64              `json:"self_loops_dropped"` // of the imported list
-	SelfLoopsAdded    int64              `json:"self_loops_added"`
-	DuplicatesDropped int64              `json:"duplicates_dropped"`
-	NumFeatures       int64              `json:"num_features"`
-	NumClasses        int64              `json:"num_classes"`
-	Order             string             `json:"order"`
-	IDs               string             `json:"ids"`
-	BlockSize         int64              `json:"block_size"`
-	InputBytes        int64              `json:"input_bytes"` // size of the inputs, once
-	StoreBytes        int64              `json:"store_bytes"`
-	BytesRead         int64              `json:"bytes_read"`    // inputs as often as they were read, and scratch
-	BytesWritten      int64              `json:"bytes_written"` // scratch and store
-	ScratchBytes      int64              `json:"scratch_bytes"` // most scratch at one time
-	Seconds           float64            `json:"seconds"`
-	StageSeconds      map[string]float64 `json:"stage_seconds"`
-	PeakMemoryPlanned int64              `json:"peak_memory_planned"` // bytes charged to the budget at one time
-	Notes             []string           `json:"notes"`
-	BuildID           string             `json:"build_id"`
-}
-
-// tuning makes small inputs take the ways of large ones, for tests.
-type tuning struct {
-	onScratch   bool  // keep no partition in memory
-	wide        bool  // edge ids of 8 bytes
-	sortBytes   int64 // memory for sorting edges
-	parts       int64 // most partitions of one distribution
-	areaBytes   int64 // memory for reordering rows
-	bitmapBytes int64 // memory for the bitmap of ids
-	runBytes    int64 // memory for sorting ids
-}
-
-func (t tuning) sortLimit(n int64) int64 {
-	if t.sortBytes > 0 {
-		return min(n, t.sortBytes)
-	}
-	return n
-}
-
-func (t tuning) partsLimit(n int64) int64 {
-	if t.parts > 0 {
-		n = min(n, t.parts)
-	}
-	return max(n, 4)
-}
-
-// builder is the state of one build. Its methods run on one goroutine unless they
-// say otherwise.
+// builder is the state of one build.
 type builder struct {
-	listed  int64 // ids of Options.NodeIDs
-	ctx     context.Context
-	o       Options
-	tune    tuning
-	mem     ledger
-	pool    *storage.Pool
-	scratch *storage.Scratch
-	stage   *staging
-	stripes *stripeStage
-	report  Report
+	*workspace.Space
+	o      Options
+	store  *staging.Store
+	report Report
 
-	writeBuffer int
-	sections    []layout.Section
-	keeps       bool // edges were kept between passes, or were to be
-	edits       edits
-	numNodes    int64
-	classes     int64
-	unlabelled  int64 // labels that were NaN
-	infinite    int64 // features that became infinite
-
-	tell struct {
-		sync.Mutex
-		stage string
-		at    time.Time
-	}
+	keeps    bool // edges were kept between passes, or were to be
+	edits    edgelist.Edits
+	numNodes int64
 }
 
 // Build makes a store at path.
 func Build(ctx context.Context, path string, o Options) (*Report, error) {
-	return build(ctx, path, o, tuning{})
+	return build(ctx, path, o, workspace.Tuning{})
 }
 
-func build(ctx context.Context, path string, o Options, t tuning) (report *Report, err error) {
+func build(ctx context.Context, path string, o Options, t workspace.Tuning) (report *Report, err error) {
 	start := time.Now()
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	b := &builder{ctx: ctx, o: o, tune: t, mem: ledger{total: o.Memory}}
-	if b.edits, err = newEdits(&o); err != nil {
+	w := &workspace.Space{Ctx: ctx, Mem: ledger.New(o.Memory), FS: o.FS, Threads: o.Threads, Tune: t, Tell: o.Progress, Notes: append([]string{}, o.Notes...)}
+	b := &builder{Space: w, o: o}
+	if b.edits, err = edgelist.NewEdits(o.Undirected, o.SelfLoops, o.Duplicates); err != nil {
 		return nil, err
 	}
-	b.report = Report{Kind: Kind, StageSeconds: map[string]float64{}, BlockSize: o.BlockSize, Notes: append([]string{}, o.Notes...)}
-	b.writeBuffer = int(min(max(o.Memory/128, 64<<10), 4<<20) &^ (layout.PageSize - 1))
-	if err := b.mem.charge("readers", baseMemory); err != nil { // what comes next is due too
-		return nil, &BudgetError{Consumer: "the build", Need: b.enough(baseMemory + b.workMemory()), Free: b.mem.free(), Total: b.mem.total}
+	b.report = Report{Kind: Kind, StageSeconds: map[string]float64{}, BlockSize: o.BlockSize}
+	if err := b.Mem.Charge("readers", baseMemory); err != nil { // what comes next is due too
+		return nil, &ledger.BudgetError{Consumer: "the build", Need: b.enough(baseMemory + b.workMemory()), Free: b.Mem.Free(), Total: b.Mem.Total}
 	}
 	if err := b.roomToWork(); err != nil {
 		return nil, err
 	}
-	if b.stage, err = stage(o.FS, path, o.Overwrite); err != nil {
+	if b.store, err = staging.Open(w, path, o.Overwrite, o.Stripes, o.BlockSize, o.writeBuffer()); err != nil {
 		return nil, err
 	}
 	defer func() {
-		if derr := b.stage.discard(); err == nil {
+		if derr := b.store.Discard(); err == nil {
 			err = derr
 		}
 	}()
-	if b.stripes, err = stageStripes(o.FS, o.Stripes, b.stage.final, b.note); err != nil {
+	scratch := b.store.ScratchDirs()
+	if o.Scratch != "" {
+		scratch = []string{o.Scratch}
+	}
+	w.Pool = storage.NewPool(storage.PoolOptions{FS: o.FS, IO: o.IO})
+	defer w.Pool.Close()
+	if w.Scratch, err = storage.OpenScratch(o.FS, scratch, o.ScratchLimit); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if derr := b.stripes.discard(); err == nil {
-			err = derr
-		}
-	}()
-	scratch := []string{o.Scratch}
-	if o.Scratch == "" {
-		scratch = []string{b.stage.parent}
-		if len(o.Stripes) > 0 {
-			scratch = b.stripes.parents
-		}
-	}
-	b.pool = storage.NewPool(storage.PoolOptions{FS: o.FS, IO: o.IO})
-	defer b.pool.Close()
-	if b.scratch, err = storage.OpenScratch(o.FS, scratch, o.ScratchLimit); err != nil {
-		return nil, err
-	}
-	if b.scratch.InMemory() {
+	if w.Scratch.InMemory() {
 		held := int64(0)
-		b.scratch.CountMemory(func(used int64) error {
+		w.Scratch.CountMemory(func(used int64) error {
 			if used > held {
-				if err := b.mem.charge("scratch in memory", used-held); err != nil {
+				if err := w.Mem.Charge("scratch in memory", used-held); err != nil {
 					return err
 				}
 			} else {
-				b.mem.discharge(held - used)
+				w.Mem.Discharge(held - used)
 			}
 			held = used
 			return nil
 		})
 	}
 	defer func() {
-		if cerr := b.scratch.Close(); err == nil {
+		if cerr := w.Scratch.Close(); err == nil {
 			err = cerr
 		}
 	}()
@@ -326,147 +171,52 @@ func build(ctx context.Context, path string, o Options, t tuning) (report *Repor
 		return nil, err
 	}
 	timed := b.stopwatch("seal")
-	if err := b.seal(m); err != nil {
+	if err := b.store.Seal(m); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	size := int64(0)
-	for _, dir := range append([]string{b.stage.dir}, b.stripes.dirs...) {
-		n, err := directoryBytes(b.o.FS, dir)
-		if err != nil {
-			return nil, err
-		}
-		size += n
-	}
-	if err := b.stage.commit(o.Overwrite, b.note); err != nil {
-		if b.stage.done { // the store is in place, and names them
-			b.stripes.commit()
-		}
+	r := &b.report
+	if r.StoreBytes, err = b.store.Size(); err != nil {
 		return nil, err
 	}
-	b.stripes.commit()
-	timed()
-	r := &b.report
-	c := b.pool.Counters()
-	r.BytesRead += c.BytesRead
-	r.BytesWritten += c.BytesWritten
-	if c.FallbackFile != "" {
-		r.Notes = append(r.Notes, fmt.Sprintf("the file system of %s refuses direct I/O: files went through the page cache, which memory does not bound", filepath.Dir(c.FallbackFile)))
+	if err := b.store.Commit(o.Overwrite); err != nil {
+		return nil, err
 	}
-	r.StoreBytes = size
+	timed()
+	c := w.Pool.Counters()
+	r.BytesRead, r.BytesWritten = w.BytesRead+c.BytesRead, w.BytesWritten+c.BytesWritten
+	if c.FallbackFile != "" {
+		w.Note(fmt.Sprintf("the file system of %s refuses direct I/O: files went through the page cache, which memory does not bound", filepath.Dir(c.FallbackFile)))
+	}
 	r.NumNodes, r.NumEdges, r.NumClasses = m.NumNodes, m.NumEdges, m.NumClasses
 	if x := m.Section(layout.SectionX); x != nil {
 		r.NumFeatures = x.RowElements()
 	}
 	r.Order, r.IDs = m.Settings.Order, m.Settings.IDs
 	r.BuildID = fmt.Sprintf("%x", m.ID)
-	r.ScratchBytes = b.scratch.Peak()
-	r.PeakMemoryPlanned = b.mem.peak
+	r.ScratchBytes = w.Scratch.Peak()
+	r.PeakMemoryPlanned = w.Mem.Peak
+	r.Notes = w.Notes
 	r.Seconds = time.Since(start).Seconds()
 	return r, nil
 }
 
-// complete fills in defaults and refuses what cannot be.
-func (o *Options) complete() error {
-	if o.Edges == nil {
-		return usage("edges are missing")
-	}
-	if o.IDs == "" {
-		o.IDs = IDsAuto
-	}
-	if !slices.Contains([]string{IDsAuto, IDsDense, IDsRank}, o.IDs) {
-		return usage("ids=%q: it is one of %q, %q, %q", o.IDs, IDsAuto, IDsDense, IDsRank)
-	}
-	if o.NodeIDs != nil && o.IDs == IDsDense {
-		return usage("ids=%q with the list of ids in %s; such ids are ranked, and dense ones keep their values then", o.IDs, o.NodeIDs.Name())
-	}
-	if o.Order == "" {
-		o.Order = OrderAuto
-	}
-	if !slices.Contains(orderNames, o.Order) {
-		return usage("order=%q: it is one of %q", o.Order, orderNames)
-	}
-	if o.Order == OrderVisit && o.Splits[TrainSplit] == nil {
-		return usage("order=%q follows samples from the split %q, and there is none: give it, or order=%q", OrderVisit, TrainSplit, OrderDegree)
-	}
-	if o.BlockSize == 0 {
-		o.BlockSize = layout.DefaultBlockSize
-	}
-	if bs := o.BlockSize; bs < layout.MinBlockSize || bs > layout.MaxBlockSize || bs&(bs-1) != 0 {
-		return usage("block_size=%d: it is a power of two from %d to %d bytes", bs, layout.MinBlockSize, layout.MaxBlockSize)
-	}
-	level, canonical, err := layout.ParseCompression(o.Compression)
-	if err != nil {
-		return unsupported("compression=%s: %v", o.Compression, err)
-	}
-	o.level, o.Compression = level, canonical
-	if d := o.FeatureDType; d != 0 && d != layout.Float32 && d != layout.Float16 {
-		return unsupported("feature_dtype=%s: features are kept as float32 or float16", d)
-	}
-	if o.FS == nil {
-		o.FS = storage.OS
-	}
-	if o.Memory == 0 {
-		o.Memory = DefaultMemory
-	}
-	if o.Memory < 0 || o.ScratchLimit < 0 || o.Threads < 0 || o.NumNodes < 0 {
-		return usage("memory, scratch_limit, threads and num_nodes are not negative")
-	}
-	if o.NumNodes > maxNodes {
-		return tooManyNodes("num_nodes")
-	}
-	if o.Threads == 0 {
-		o.Threads = 2
-	}
-	if len(o.SourceRecord) > 0 && !json.Valid(o.SourceRecord) {
-		return usage("the source record is no JSON")
-	}
-	return nil
-}
-
-// stripeUnit returns the bytes that lie together in a stripe directory.
-func (b *builder) stripeUnit() int64 { return max(b.o.BlockSize, stripeUnit) }
-
-// workMemory is what the phases need beside tables of nodes: four sections being
-// written, blocks being encoded, and a small share of edges.
-func (b *builder) workMemory() int64 {
-	return 4*(2*int64(b.writeBuffer)+4*layout.PageSize) + b.encoderMemory() + 4<<20
-}
-
-// enough returns the budget in which need bytes beyond what is taken now find room:
-// write buffers grow with the budget, 8 of them by 1/128 each.
-func (b *builder) enough(need int64) int64 {
-	n := b.mem.total + max(need-b.mem.free(), 0)*16/15 + 64<<10
-	if b.keeps {
-		n += n / 7 // the eighth in which edges are kept
-	}
-	return n
-}
-
-// roomToWork refuses a budget that leaves too little for workMemory.
-func (b *builder) roomToWork() error {
-	if need := b.workMemory(); need > b.mem.free() {
-		return &BudgetError{Consumer: "buffers of the build", Need: b.enough(need) - b.mem.used, Free: b.mem.free(), Total: b.mem.total}
-	}
-	return nil
-}
-
 // write writes all sections.
 func (b *builder) write() (*layout.Manifest, error) {
-	var edges source.Edges = countedEdges{b.o.Edges, b}
-	var kept *keptEdges
+	edges := edgelist.CountReads(b.Space, b.o.Edges)
+	var kept *edgelist.Kept
 	n, counted := edges.Count()
 	if counted && n > layout.MaxEdges { // before the first of them is read
-		return nil, unsupported("%s: %d edges; a store holds up to %d", edges.Name(), n, int64(layout.MaxEdges))
+		return nil, fault.Unsupported("%s: %d edges; a store holds up to %d", edges.Name(), n, int64(layout.MaxEdges))
 	}
 	if !counted { // it takes parsing to know the edges
 		var err error
-		if kept, err = b.keep(edges, (b.mem.free()-b.workMemory())/8); err != nil {
+		if kept, err = edgelist.KeepEdges(b.Space, edges, (b.Mem.Free()-b.workMemory())/8); err != nil {
 			return nil, err
 		}
-		defer kept.drop()
+		defer kept.Drop()
 		edges, b.keeps = kept, true
 	}
 	known := int64(-1)
@@ -479,167 +229,147 @@ func (b *builder) write() (*layout.Manifest, error) {
 			known = max(known, b.o.Arrays[name].Len())
 		}
 	}
-	if known > maxNodes {
-		return nil, tooManyNodes("the node arrays")
+	if known > edgelist.MaxNodes {
+		return nil, edgelist.TooManyNodes("the node arrays")
 	}
-	settings := layout.Settings{BlockSize: b.o.BlockSize, Compression: b.o.Compression, IDs: IDsDense}
-	var ranks *ranker
-	if b.o.NodeIDs != nil || b.o.IDs == IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs && known < 0 && len(b.o.Splits) == 0 {
-		settings.IDs = IDsRank
+	settings := layout.Settings{BlockSize: b.o.BlockSize, Compression: b.o.Compression, IDs: layout.IDsDense}
+	var ranks *rank.Ranks
+	if b.o.NodeIDs != nil || b.o.IDs == layout.IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs && known < 0 && len(b.o.Splits) == 0 {
+		settings.IDs = layout.IDsRank
 		timed := b.stopwatch("rank ids")
 		var err error
-		if ranks, err = b.rankIDs(edges); err != nil {
+		if ranks, err = rank.Find(b.store, edges, b.o.NodeIDs); err != nil {
 			return nil, err
 		}
-		defer ranks.close()
-		if known >= 0 && ranks.distinct > known {
-			return nil, faultf(edges.Name(), -1, "%d distinct ids for %d nodes; give a larger num_nodes", ranks.distinct, known)
+		defer ranks.Close()
+		if known >= 0 && ranks.Distinct > known {
+			return nil, source.ErrorAt(edges.Name(), -1, "%d distinct ids for %d nodes; give a larger num_nodes", ranks.Distinct, known)
 		}
 		if known < 0 {
-			known = ranks.distinct
+			known = ranks.Distinct
 		}
-		edges = &rankedEdges{edges, ranks, b.o.NodeIDs, b.o.Edges}
+		edges = ranks.Replace(edges, b.o.NodeIDs, b.o.Edges)
 		timed()
 	}
 
 	timed := b.stopwatch("count edges")
-	best := b.candidates()[0]
-	if known > 0 && kept != nil && b.chooseOrder(known, b.mem.free()-b.workMemory()) != best {
-		kept.drop() // an order is worth more than a pass
+	among := order.Candidates(b.o.Order, b.o.Splits[nodes.TrainSplit] != nil)
+	best := among[0]
+	if known > 0 && kept != nil && order.Choose(among, known, b.Mem.Free()-b.workMemory()) != best {
+		kept.Drop() // an order is worth more than a pass
 	}
-	tables := b.degreeTables(known)
-	var spilled *spilledEdges
-	if manyPasses(best) && tables > 0 && (kept != nil || ranks != nil) {
+	tables := order.DegreeTables(among, known, b.Mem.Free()-b.workMemory())
+	var spilled *edgelist.Spilled
+	if order.ManyPasses(best) && tables > 0 && (kept != nil || ranks != nil) {
 		var err error
-		if spilled, err = b.spillOnce(edges); err != nil {
+		if spilled, err = edgelist.SpillOnce(b.Space, edges); err != nil {
 			return nil, err
 		}
-		defer spilled.drop()
+		defer spilled.Drop()
 		edges = spilled
 	}
-	c, err := b.count(edges, known, tables)
+	c, err := edgelist.Count(b.Space, edges, &b.edits, known, tables)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
+	defer c.Close()
 	b.numNodes = known
 	if known < 0 {
-		b.numNodes = c.maxID + 1
+		b.numNodes = c.MaxID + 1
 	}
-	if n := b.edits.idRange(b.numNodes); n > layout.MaxEdges {
-		return nil, unsupported("%s: %d edges; a store holds up to %d", edges.Name(), n, int64(layout.MaxEdges))
+	if n := b.edits.IDRange(b.numNodes); n > layout.MaxEdges {
+		return nil, fault.Unsupported("%s: %d edges; a store holds up to %d", edges.Name(), n, int64(layout.MaxEdges))
 	}
 	if b.numNodes > 0 {
-		c.targets.cover(uint32(b.numNodes - 1))
+		c.Targets.Cover(uint32(b.numNodes - 1))
 	}
 	timed()
-	b.report.InputBytes = b.inputBytes(b.edits.listed)
+	b.report.InputBytes = b.inputBytes(b.edits.Listed)
 
 	timed = b.stopwatch("order nodes")
-	c.shrink(b.numNodes)
-	name := OrderOriginal
+	c.Shrink(b.numNodes)
+	name := layout.OrderOriginal
 	if b.numNodes == 0 {
 		name = best
-	} else if c.out != nil {
-		room := b.mem.free() + c.tableBytes() + spilled.buffers() - b.workMemory()
-		if name = b.chooseOrder(b.numNodes, room); name != best && kept != nil && kept.whole {
-			if better := b.chooseOrder(b.numNodes, room+kept.bytes()); better != name {
-				kept.drop()
+	} else if c.Out != nil {
+		room := b.Mem.Free() + c.TableBytes() + spilled.Buffers() - b.workMemory()
+		if name = order.Choose(among, b.numNodes, room); name != best && kept != nil && kept.Whole {
+			if better := order.Choose(among, b.numNodes, room+kept.Bytes()); better != name {
+				kept.Drop()
 				name = better
 			}
 		}
 	}
-	if !manyPasses(name) || kept != nil && kept.whole {
-		spilled.drop()
+	if !order.ManyPasses(name) || kept != nil && kept.Whole {
+		spilled.Drop()
 	}
-	r, err := b.orderNodes(edges, c, name)
+	to := nodes.New(b.store, b.numNodes, b.o.FeatureDType)
+	r, err := b.orderNodes(to, edges, c, name, best)
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
-	settings.Order = r.name
+	defer r.Close()
+	settings.Order = r.Name
 	timed()
 
 	timed = b.stopwatch("write graph")
-	if b.scratch.Limit()-b.scratch.Used() < b.edits.streamed()*wideRecord+maxParts*layout.PageSize {
-		spilled.drop() // partitions need the room more
+	if b.Scratch.Limit()-b.Scratch.Used() < adjacency.PartitionBytes(b.edits.Streamed()) {
+		spilled.Drop() // partitions need the room more
 	}
-	numEdges, err := b.writeAdjacency(edges, r, b.numNodes, c.targets)
+	numEdges, err := adjacency.Write(b.store, edges, &b.edits, r, b.numNodes, c.Targets, b.o.BlockSize, b.o.level)
 	if err != nil {
 		return nil, err
 	}
-	b.edits.tell(&b.report)
-	r.closeOriginal()
-	ranks.close()
-	kept.drop()
+	b.tellEdits()
+	r.CloseOriginal()
+	ranks.Close()
+	kept.Drop()
 	timed()
 
 	timed = b.stopwatch("write arrays")
-	for _, name := range slices.Sorted(maps.Keys(b.o.Arrays)) {
-		j, err := b.job(name, b.o.Arrays[name])
-		if err != nil {
-			return nil, err
-		}
-		if err := b.writeRows(j, r); err != nil {
-			return nil, err
-		}
-	}
-	if b.unlabelled > 0 {
-		b.note(fmt.Sprintf("%d labels are NaN and kept as -1: no label", b.unlabelled))
-	}
-	if b.infinite > 0 {
-		b.note(fmt.Sprintf("%d features are past the range of %s and became infinite", b.infinite, b.o.FeatureDType))
+	classes, err := to.WriteArrays(b.o.Arrays, r.Internal)
+	if err != nil {
+		return nil, err
 	}
 	timed()
-	m := &layout.Manifest{NumNodes: b.numNodes, NumEdges: numEdges, NumClasses: b.classes, Settings: settings, Source: b.o.SourceRecord}
-	if k := len(b.stripes.dirs); k > 0 {
-		m.Settings.Stripes, m.Settings.StripeUnit, m.Stripes = k, b.stripeUnit(), b.stripes.dirs
-	}
-	if n := b.edits.idRange(b.numNodes); n > numEdges {
+	m := &layout.Manifest{NumNodes: b.numNodes, NumEdges: numEdges, NumClasses: classes, Settings: settings, Source: b.o.SourceRecord}
+	if n := b.edits.IDRange(b.numNodes); n > numEdges {
 		m.EdgeIDs = n
 	}
 	return m, nil
 }
 
-// writeIDTables writes node.internal and node.original.
-func (b *builder) writeIDTables(r *order) error {
-	for _, t := range []struct {
-		name  string
-		table []uint32
-	}{{layout.SectionInternal, r.internal}, {layout.SectionOriginal, r.original}} {
-		w, err := b.create(layout.Section{Name: t.name, Kind: layout.KindArray, Required: true, DType: layout.IDType(b.numNodes).String(), Rows: b.numNodes})
-		if err != nil {
-			return err
+// orderNodes writes the splits, orders the nodes and writes the tables of ids. best is
+// the order that a larger budget would give.
+func (b *builder) orderNodes(to *nodes.Writer, e source.Edges, c *edgelist.Census, name, best string) (*order.Order, error) {
+	if name != best {
+		instead := "nodes keep their original order"
+		if name != layout.OrderOriginal {
+			instead = "nodes are ordered by " + name
 		}
-		if err := b.writeArea(w, raw(t.table)); err != nil {
-			w.abort()
-			return err
-		}
-		if err := w.close(); err != nil {
-			return err
-		}
+		need := b.workMemory() + order.Bytes(best, b.numNodes) - c.TableBytes()
+		b.Note(fmt.Sprintf("%s: ordering %d nodes by %s needs memory=%d, and %d were given",
+			instead, b.numNodes, best, b.enough(need), b.Mem.Total))
 	}
-	return nil
-}
-
-// readBack reads a finished section's file into buf, whole pages.
-func (b *builder) readBack(name string, buf []byte) error {
-	i := slices.IndexFunc(b.sections, func(s layout.Section) bool { return s.Name == name })
-	f, err := storage.OpenSection(b.o.FS, b.stage.dir, b.stripes.dirs, b.stripeUnit(), &b.sections[i], storage.Flags{})
+	train, err := to.WriteSplits(b.o.Splits, order.WantsTrain(name))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer f.Close()
-	for at := 0; at < len(buf); at += 4 << 20 {
-		r := storage.Request{File: f, Offset: int64(at), Buf: buf[at:min(at+4<<20, len(buf))]}
-		if err := b.pool.Do(&r); err != nil {
-			return err
-		}
+	defer train.Close()
+	var bits []uint64
+	if train != nil {
+		bits = ledger.View[uint64](train.Bytes)
 	}
-	return nil
+	r, err := order.Find(b.Space, e, c, name, b.numNodes, b.edits.Undirected, bits)
+	if err != nil || name == layout.OrderOriginal {
+		return r, err
+	}
+	if err := to.WriteIDs(r.Internal, r.Original); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
 }
-
-func (b *builder) note(s string) { b.report.Notes = append(b.report.Notes, s) }
 
 // stopwatch begins a stage; the function it returns ends it.
 func (b *builder) stopwatch(stage string) func() {
@@ -647,57 +377,12 @@ func (b *builder) stopwatch(stage string) func() {
 	return func() { b.report.StageSeconds[stage] += time.Since(start).Seconds() }
 }
 
-// progress passes on a stage's progress, now and then. It may be called on any
-// goroutine.
-func (b *builder) progress(stage string, done, total int64) {
-	if b.o.Progress == nil {
-		return
-	}
-	b.tell.Lock()
-	defer b.tell.Unlock()
-	if now := time.Now(); stage != b.tell.stage || done == total || now.Sub(b.tell.at) >= 50*time.Millisecond {
-		b.tell.stage, b.tell.at = stage, now
-		b.o.Progress(stage, done, total)
-	}
-}
-
-func (b *builder) edgeProgress(stage string, e source.Edges) func(done int64) {
-	total, _ := e.Count()
-	return func(done int64) { b.progress(stage, done, total) }
-}
-
-// fileBytes is the size of the file of that name, or else what a source's values
-// take in memory.
-func fileBytes(name string, values int64) int64 {
-	if fi, err := os.Stat(name); err == nil && fi.Mode().IsRegular() {
-		return fi.Size()
-	}
-	return values
-}
-
 func (b *builder) inputBytes(edges int64) int64 {
-	n := fileBytes(b.o.Edges.Name(), 16*edges)
+	n := workspace.FileBytes(b.o.Edges.Name(), 16*edges)
 	for _, group := range []map[string]source.Rows{b.o.Arrays, b.o.Splits} {
 		for _, r := range group {
-			n += fileBytes(r.Name(), r.Len()*rowBytes(r))
+			n += workspace.FileBytes(r.Name(), r.Len()*nodes.RowBytes(r))
 		}
 	}
 	return n
-}
-
-// directoryBytes adds up the files of a directory.
-func directoryBytes(fsys storage.FS, dir string) (int64, error) {
-	entries, err := fsys.ReadDir(dir)
-	if err != nil {
-		return 0, ioError(err, "listing the finished store")
-	}
-	n := int64(0)
-	for _, e := range entries {
-		fi, err := e.Info()
-		if err != nil {
-			return 0, ioError(err, "looking at the finished store")
-		}
-		n += fi.Size()
-	}
-	return n, nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/order"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // onlyStore fails where anything but the store is left in its parent directory.
@@ -30,13 +32,13 @@ func onlyStore(t *testing.T, path string, want ...string) {
 
 func TestBuildAgainstNaive(t *testing.T) {
 	t.Parallel()
-	tunes := map[string]tuning{
+	tunes := map[string]workspace.Tuning{
 		"memory":     {},
-		"scratch":    {onScratch: true},
-		"partitions": {onScratch: true, sortBytes: 20_000, areaBytes: 200_000},
-		"cut again":  {onScratch: true, sortBytes: 8_000, parts: 4, areaBytes: 150_000},
-		"tiny sorts": {sortBytes: 2_000, areaBytes: 100_000, wide: true},
-		"wide ids":   {onScratch: true, sortBytes: 20_000, parts: 5, wide: true},
+		"scratch":    {OnScratch: true},
+		"partitions": {OnScratch: true, SortBytes: 20_000, AreaBytes: 200_000},
+		"cut again":  {OnScratch: true, SortBytes: 8_000, Parts: 4, AreaBytes: 150_000},
+		"tiny sorts": {SortBytes: 2_000, AreaBytes: 100_000, Wide: true},
+		"wide ids":   {OnScratch: true, SortBytes: 20_000, Parts: 5, Wide: true},
 	}
 	graphs := map[string]*graph{
 		"small":     randomGraph(1, 50, 300, 3),
@@ -48,7 +50,7 @@ func TestBuildAgainstNaive(t *testing.T) {
 		"two nodes": {n: 2, src: []int64{0, 0, 1, 1, 1}, dst: []int64{0, 0, 1, 0, 1}, splits: map[string][]int64{"train": {1}}},
 	}
 	for gname, g := range graphs {
-		for _, order := range orderNames[1:] {
+		for _, order := range order.Names[1:] {
 			for _, block := range []int64{4 << 10, 64 << 10, 1 << 20} {
 				for tname, tune := range tunes {
 					if block == 64<<10 && gname != "hubs" || testing.Short() && gname == "many" {
@@ -79,11 +81,11 @@ func TestHubOverSeveralBlocks(t *testing.T) {
 		g.src, g.dst = append(g.src, i%300), append(g.dst, 7)
 	}
 	o := g.options()
-	o.BlockSize, o.Order = 4<<10, OrderOriginal
-	for _, tune := range []tuning{{}, {onScratch: true, sortBytes: 4_000}} {
+	o.BlockSize, o.Order = 4<<10, layout.OrderOriginal
+	for _, tune := range []workspace.Tuning{{}, {OnScratch: true, SortBytes: 4_000}} {
 		path, _ := buildIn(t, o, tune)
 		s := readStore(t, path)
-		if err := s.compare(g, OrderOriginal); err != nil {
+		if err := s.compare(g, layout.OrderOriginal); err != nil {
 			t.Error(err)
 		}
 		if blocks := int64(len(s.files[layout.SectionGraph])) / o.BlockSize; blocks < 4 {
@@ -93,10 +95,10 @@ func TestHubOverSeveralBlocks(t *testing.T) {
 }
 
 func TestEmptyGraph(t *testing.T) {
-	for _, order := range orderNames[1:] {
+	for _, order := range order.Names[1:] {
 		o := (&graph{splits: map[string][]int64{"train": nil}}).options()
 		o.Order = order
-		path, r := buildIn(t, o, tuning{})
+		path, r := buildIn(t, o, workspace.Tuning{})
 		if r.NumNodes != 0 || r.NumEdges != 0 {
 			t.Errorf("%d nodes, %d edges", r.NumNodes, r.NumEdges)
 		}
@@ -120,16 +122,17 @@ func TestCancelled(t *testing.T) {
 func TestDegreeOrderOfHubs(t *testing.T) {
 	t.Parallel()
 	g := &graph{n: 9, splits: map[string][]int64{"train": {6, 2, 8}}}
-	for v, edges := range []int{5, hubDegree, hubDegree + 7, 0, hubDegree - 1, hubDegree, hubDegree, hubDegree + 7, 5} {
+	const hub = 1 << 16 // nodes from this out-degree on are sorted one by one
+	for v, edges := range []int{5, hub, hub + 7, 0, hub - 1, hub, hub, hub + 7, 5} {
 		for i := range edges {
 			g.src, g.dst = append(g.src, int64(v)), append(g.dst, int64(i%9))
 		}
 	}
 	o := g.options()
-	o.Order, o.BlockSize = OrderDegree, 64<<10
-	path, _ := buildIn(t, o, tuning{})
+	o.Order, o.BlockSize = order.Degree, 64<<10
+	path, _ := buildIn(t, o, workspace.Tuning{})
 	s := readStore(t, path)
-	if err := s.compare(g, OrderDegree); err != nil {
+	if err := s.compare(g, order.Degree); err != nil {
 		t.Error(err)
 	}
 	if got, want := s.integers(layout.SectionOriginal), []int64{2, 7, 6, 1, 5, 4, 8, 0, 3}; !slices.Equal(got, want) {

@@ -12,6 +12,9 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/order"
+	"github.com/goagnes/goagnes/layout/build/verify"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // A compressed store holds the blocks of the store that is not compressed, in fewer
@@ -22,19 +25,19 @@ func TestCompressedStores(t *testing.T) {
 		"many": randomGraph(3, 70_000, 200_000, 2), "hubs": randomGraph(2, 3000, 60_000, 16),
 		"no edges": randomGraph(5, 20_000, 0, 4), "no nodes": {}, "one node": randomGraph(4, 1, 40, 5),
 	} {
-		for _, order := range []string{OrderOriginal, OrderDegree, OrderBFS} {
+		for _, order := range []string{layout.OrderOriginal, order.Degree, order.BFS} {
 			for _, block := range []int64{4 << 10, 16 << 10, 1 << 20} {
 				t.Run(fmt.Sprint(name, "/", order, "/", block), func(t *testing.T) {
 					t.Parallel()
 					o := g.options()
 					o.Order, o.BlockSize, o.Memory = order, block, 96<<20
-					path, _ := buildIn(t, o, tuning{})
+					path, _ := buildIn(t, o, workspace.Tuning{})
 					plain := readStore(t, path)
 					if plain.m.FormatVersion() != 1 {
 						t.Errorf("a store without compression is of version %d", plain.m.FormatVersion())
 					}
 					id := ""
-					for _, tune := range []tuning{{}, {onScratch: true, sortBytes: 20_000}} {
+					for _, tune := range []workspace.Tuning{{}, {OnScratch: true, SortBytes: 20_000}} {
 						o.Compression = "zstd"
 						path, r := buildIn(t, o, tune)
 						s := readStore(t, path)
@@ -74,8 +77,8 @@ func TestVerifyCompressed(t *testing.T) {
 	g := randomGraph(3, 20_000, 100_000, 0)
 	build := func(t *testing.T) (path string, places []int64) {
 		o := g.options()
-		o.BlockSize, o.Order, o.Compression = block, OrderDegree, "zstd:1"
-		path, _ = buildIn(t, o, tuning{})
+		o.BlockSize, o.Order, o.Compression = block, order.Degree, "zstd:1"
+		path, _ = buildIn(t, o, workspace.Tuning{})
 		return path, readStore(t, path).integers(layout.SectionPlaces)
 	}
 	_, places := build(t)
@@ -119,7 +122,7 @@ func TestVerifyCompressed(t *testing.T) {
 			if c.sealed {
 				reseal(t, path)
 			}
-			rep, err := Verify(context.Background(), path, VerifyOptions{})
+			rep, err := verify.Store(context.Background(), path, verify.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

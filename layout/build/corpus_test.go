@@ -6,7 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // corpus finds a public graph beside the repository.
@@ -37,20 +40,20 @@ func TestPublicGraphs(t *testing.T) {
 		train, val, test                int64
 		ids                             string
 	}{
-		{"planetoid/cora", 2708, 10556, 1433, 7, 140, 500, 1000, IDsDense},
-		{"planetoid/citeseer", 3327, 9104, 3703, 6, 120, 500, 1000, IDsDense},
-		{"npz/planetoid-citeseer.npz", 3327, 9104, 3703, 6, 120, 500, 1000, IDsDense},
-		{"npz/amazon_cs.npz", 13752, 491722, 767, 10, 0, 0, 0, IDsDense},
-		{"snap/Wiki-Vote.txt.gz", 7115, 103689, 0, 0, 0, 0, 0, IDsRank},
-		{"snap/p2p-Gnutella31.txt.gz", 62586, 147892, 0, 0, 0, 0, 0, IDsRank},
+		{"planetoid/cora", 2708, 10556, 1433, 7, 140, 500, 1000, layout.IDsDense},
+		{"planetoid/citeseer", 3327, 9104, 3703, 6, 120, 500, 1000, layout.IDsDense},
+		{"npz/planetoid-citeseer.npz", 3327, 9104, 3703, 6, 120, 500, 1000, layout.IDsDense},
+		{"npz/amazon_cs.npz", 13752, 491722, 767, 10, 0, 0, 0, layout.IDsDense},
+		{"snap/Wiki-Vote.txt.gz", 7115, 103689, 0, 0, 0, 0, 0, layout.IDsRank},
+		{"snap/p2p-Gnutella31.txt.gz", 62586, 147892, 0, 0, 0, 0, 0, layout.IDsRank},
 	} {
 		t.Run(c.path, func(t *testing.T) {
-			d, err := source.Open(context.Background(), corpus(t, c.path), "auto", source.Options{Scratch: t.TempDir()})
+			d, err := formats.Open(context.Background(), corpus(t, c.path), "auto", source.Options{Scratch: t.TempDir()})
 			if err != nil {
 				t.Fatal(err)
 			}
 			o := Options{Edges: d.Edges, Arrays: d.Arrays, Splits: d.Splits, RankIDs: d.RankIDs, Memory: 64 << 20}
-			path, r := buildIn(t, o, tuning{})
+			path, r := buildIn(t, o, workspace.Tuning{})
 			if r.NumNodes != c.nodes || r.NumEdges != c.edges || r.NumFeatures != c.features || r.NumClasses != c.classes || r.IDs != c.ids {
 				t.Errorf("%d nodes, %d edges, %d features, %d classes, ids %s", r.NumNodes, r.NumEdges, r.NumFeatures, r.NumClasses, r.IDs)
 			}

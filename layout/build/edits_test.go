@@ -13,7 +13,12 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/edgelist"
+	"github.com/goagnes/goagnes/layout/build/order"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
+	"github.com/goagnes/goagnes/layout/build/verify"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // edited is a naive edit of the edge list, over maps.
@@ -39,12 +44,12 @@ func (g *graph) edited(undirected bool, loops, duplicates string) (*graph, *Repo
 	looped := map[int64]bool{}
 	seen := map[[2]int64]bool{}
 	for _, e := range list {
-		if e.u == e.v && loops == EdgesDrop {
+		if e.u == e.v && loops == edgelist.Drop {
 			r.SelfLoopsDropped++
 			continue
 		}
 		out.sources = append(out.sources, e.u)
-		if seen[[2]int64{e.u, e.v}] && duplicates == EdgesDrop {
+		if seen[[2]int64{e.u, e.v}] && duplicates == edgelist.Drop {
 			r.DuplicatesDropped++
 			continue
 		}
@@ -52,7 +57,7 @@ func (g *graph) edited(undirected bool, loops, duplicates string) (*graph, *Repo
 		looped[e.u] = looped[e.u] || e.u == e.v
 		out.src, out.dst, out.ids = append(out.src, e.u), append(out.dst, e.v), append(out.ids, e.id)
 	}
-	if loops == EdgesAdd {
+	if loops == edgelist.Add {
 		for v := range g.n {
 			if !looped[v] {
 				r.SelfLoopsAdded++
@@ -80,7 +85,7 @@ func textOf(t *testing.T, g *graph) source.Edges {
 	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, _, err := source.EdgesFromFile(name, source.Options{})
+	e, _, err := formats.EdgesFromFile(name, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +96,11 @@ func textOf(t *testing.T, g *graph) source.Edges {
 // several blocks and isolated nodes, in every way that edges are sorted.
 func TestEditsAgainstNaive(t *testing.T) {
 	t.Parallel()
-	tunes := map[string]tuning{
+	tunes := map[string]workspace.Tuning{
 		"memory":     {},
-		"partitions": {onScratch: true, sortBytes: 20_000, areaBytes: 200_000},
-		"cut again":  {onScratch: true, sortBytes: 8_000, parts: 4, areaBytes: 150_000},
-		"tiny sorts": {sortBytes: 2_000, areaBytes: 100_000, wide: true},
+		"partitions": {OnScratch: true, SortBytes: 20_000, AreaBytes: 200_000},
+		"cut again":  {OnScratch: true, SortBytes: 8_000, Parts: 4, AreaBytes: 150_000},
+		"tiny sorts": {SortBytes: 2_000, AreaBytes: 100_000, Wide: true},
 	}
 	graphs := map[string]*graph{
 		"small":    randomGraph(21, 50, 300, 3),
@@ -106,25 +111,25 @@ func TestEditsAgainstNaive(t *testing.T) {
 	}
 	for gname, g := range graphs {
 		for _, undirected := range []bool{false, true} {
-			for _, loops := range []string{EdgesKeep, EdgesDrop, EdgesAdd} {
-				for _, duplicates := range []string{EdgesKeep, EdgesDrop} {
+			for _, loops := range []string{edgelist.Keep, edgelist.Drop, edgelist.Add} {
+				for _, duplicates := range []string{edgelist.Keep, edgelist.Drop} {
 					want, counts := g.edited(undirected, loops, duplicates)
 					for tname, tune := range tunes {
-						for _, order := range []string{OrderOriginal, OrderDegree} {
-							if gname == "hubs" && (tname == "memory") != (order == OrderDegree) && testing.Short() {
+						for _, name := range []string{layout.OrderOriginal, order.Degree} {
+							if gname == "hubs" && (tname == "memory") != (name == order.Degree) && testing.Short() {
 								continue
 							}
-							t.Run(fmt.Sprintf("%s/%v %s %s/%s/%s", gname, undirected, loops, duplicates, tname, order), func(t *testing.T) {
+							t.Run(fmt.Sprintf("%s/%v %s %s/%s/%s", gname, undirected, loops, duplicates, tname, name), func(t *testing.T) {
 								t.Parallel()
 								o := g.options()
 								if tname == "partitions" {
 									o.Edges = textOf(t, g)
 								}
-								o.Order, o.BlockSize, o.Memory = order, 4<<10, 32<<20
+								o.Order, o.BlockSize, o.Memory = name, 4<<10, 32<<20
 								o.Undirected, o.SelfLoops, o.Duplicates = undirected, loops, duplicates
 								path, r := buildIn(t, o, tune)
 								s := readStore(t, path)
-								if err := s.compare(want, order); err != nil {
+								if err := s.compare(want, name); err != nil {
 									t.Error(err)
 								}
 								got := Report{NumEdges: r.NumEdges, EdgesListed: r.EdgesListed, ReversesAdded: r.ReversesAdded,
@@ -157,8 +162,8 @@ func TestUndirectedEqualsBothDirections(t *testing.T) {
 	both := &graph{n: g.n, src: append(append([]int64{}, g.src...), g.dst...), dst: append(append([]int64{}, g.dst...), g.src...)}
 	o := g.options()
 	o.Undirected = true
-	_, a := buildIn(t, o, tuning{})
-	_, b := buildIn(t, both.options(), tuning{})
+	_, a := buildIn(t, o, workspace.Tuning{})
+	_, b := buildIn(t, both.options(), workspace.Tuning{})
 	if a.BuildID != b.BuildID {
 		t.Error("the stores differ")
 	}
@@ -171,9 +176,9 @@ func TestEditsUnderBudgets(t *testing.T) {
 	want := ""
 	for _, memory := range []int64{18 << 20, 24 << 20, 256 << 20} {
 		o := g.options()
-		o.Undirected, o.SelfLoops, o.Duplicates, o.Memory = true, EdgesAdd, EdgesDrop, memory
-		o.BlockSize, o.Order = 4<<10, OrderOriginal
-		_, r := buildIn(t, o, tuning{})
+		o.Undirected, o.SelfLoops, o.Duplicates, o.Memory = true, edgelist.Add, edgelist.Drop, memory
+		o.BlockSize, o.Order = 4<<10, layout.OrderOriginal
+		_, r := buildIn(t, o, workspace.Tuning{})
 		if want == "" {
 			want = r.BuildID
 		}
@@ -201,8 +206,8 @@ func TestVerifyGaps(t *testing.T) {
 	t.Parallel()
 	g := randomGraph(41, 60, 2000, 0)
 	o := g.options()
-	o.Duplicates, o.Order = EdgesDrop, OrderOriginal
-	path, r := buildIn(t, o, tuning{})
+	o.Duplicates, o.Order = edgelist.Drop, layout.OrderOriginal
+	path, r := buildIn(t, o, workspace.Tuning{})
 	m := readStore(t, path).m
 	if m.EdgeIDs != 2000 || m.NumEdges != r.NumEdges || m.NumEdges >= 2000 || m.FormatVersion() != 2 {
 		t.Errorf("%d edges, ids below %d, version %d", m.NumEdges, m.EdgeIDs, m.FormatVersion())
@@ -217,7 +222,7 @@ func TestVerifyGaps(t *testing.T) {
 			t.Fatal(err)
 		}
 		reseal(t, path)
-		v, err := Verify(context.Background(), path, VerifyOptions{})
+		v, err := verify.Store(context.Background(), path, verify.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,7 +12,10 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/ledger"
+	"github.com/goagnes/goagnes/layout/build/order"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // Ranks do not depend on how they were found, and are the ascending distinct ids.
@@ -44,20 +47,20 @@ func TestRankedIDs(t *testing.T) {
 		for i := range src {
 			far[i], far2[i] = src[i]*scale, dst[i]*scale
 		}
-		for name, tune := range map[string]tuning{"": {}, "no bitmap": {bitmapBytes: 64}, "runs": {bitmapBytes: 64, runBytes: 20 << 10}} {
+		for name, tune := range map[string]workspace.Tuning{"": {}, "no bitmap": {BitmapBytes: 64}, "runs": {BitmapBytes: 64, RunBytes: 20 << 10}} {
 			t.Run(fmt.Sprint(scale, name), func(t *testing.T) {
 				o := g.options()
-				o.NumNodes, o.Edges, o.IDs, o.Memory = 0, edgesOf(far, far2), IDsRank, 64<<20
+				o.NumNodes, o.Edges, o.IDs, o.Memory = 0, edgesOf(far, far2), layout.IDsRank, 64<<20
 				path, rep := buildIn(t, o, tune)
 				s := readStore(t, path)
-				if err := s.compare(g, OrderVisit); err != nil {
+				if err := s.compare(g, order.Visit); err != nil {
 					t.Error(err)
 				}
 				var want []int64
 				for _, v := range distinct {
 					want = append(want, v*scale)
 				}
-				if !slices.Equal(s.integers(layout.SectionIDs), want) || rep.IDs != IDsRank {
+				if !slices.Equal(s.integers(layout.SectionIDs), want) || rep.IDs != layout.IDsRank {
 					t.Errorf("the ids are not the distinct source ids")
 				}
 				onlyStore(t, path, "store")
@@ -80,15 +83,15 @@ func TestNumberOfNodes(t *testing.T) {
 		{"rows of x", Options{Arrays: map[string]source.Rows{"x": x}}, 9},
 		{"rows of y", Options{Arrays: map[string]source.Rows{"y": y}}, 8},
 		{"largest id", Options{}, 7},
-		{"distinct ids", Options{IDs: IDsRank}, 3},
-		{"distinct ids and others", Options{IDs: IDsRank, NumNodes: 5}, 5},
-		{"dense although ranks are usual", Options{IDs: IDsDense, RankIDs: true}, 7},
+		{"distinct ids", Options{IDs: layout.IDsRank}, 3},
+		{"distinct ids and others", Options{IDs: layout.IDsRank, NumNodes: 5}, 5},
+		{"dense although ranks are usual", Options{IDs: layout.IDsDense, RankIDs: true}, 7},
 		{"ranks are usual", Options{RankIDs: true}, 3},
 		{"ranks are usual, given", Options{RankIDs: true, NumNodes: 12}, 12},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Edges = edges
-			path, r := buildIn(t, c.o, tuning{})
+			path, r := buildIn(t, c.o, workspace.Tuning{})
 			if r.NumNodes != c.want {
 				t.Errorf("%d nodes, expected %d", r.NumNodes, c.want)
 			}
@@ -113,14 +116,14 @@ func TestAutoKeepsRows(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.o.Edges, c.o.RankIDs = edges, true
-			path, r := buildIn(t, c.o, tuning{})
-			if r.IDs != IDsDense || r.NumNodes != 5 {
+			path, r := buildIn(t, c.o, workspace.Tuning{})
+			if r.IDs != layout.IDsDense || r.NumNodes != 5 {
 				t.Errorf("ids %s, %d nodes", r.IDs, r.NumNodes)
 			}
 			whole(t, path)
 		})
 	}
-	_, err := build(context.Background(), filepath.Join(t.TempDir(), "store"), Options{Edges: edges, RankIDs: true, NumNodes: 4}, tuning{})
+	_, err := build(context.Background(), filepath.Join(t.TempDir(), "store"), Options{Edges: edges, RankIDs: true, NumNodes: 4}, workspace.Tuning{})
 	if err == nil || !strings.Contains(err.Error(), `ids="rank"`) {
 		t.Errorf("an id past the number of nodes: %v", err)
 	}
@@ -132,13 +135,13 @@ func TestAdvisedBudgetIsEnough(t *testing.T) {
 	for _, blockSize := range []int64{4 << 10, 1 << 20, 16 << 20} {
 		for _, memory := range []int64{1, 1 << 20, baseMemory - 1, baseMemory, baseMemory + 1<<20} {
 			o := Options{Edges: edgesOf([]int64{0, 3}, []int64{1, 4}), Memory: memory, BlockSize: blockSize}
-			var budget *BudgetError
-			if _, err := build(context.Background(), filepath.Join(t.TempDir(), "store"), o, tuning{}); !errors.As(err, &budget) {
+			var budget *ledger.BudgetError
+			if _, err := build(context.Background(), filepath.Join(t.TempDir(), "store"), o, workspace.Tuning{}); !errors.As(err, &budget) {
 				t.Errorf("%d bytes, blocks of %d: %v", memory, blockSize, err)
 				continue
 			}
 			o.Memory = budget.Total - budget.Free + budget.Need
-			buildIn(t, o, tuning{})
+			buildIn(t, o, workspace.Tuning{})
 		}
 	}
 }
@@ -163,7 +166,7 @@ func TestLabels(t *testing.T) {
 		{"none labelled", rowsOf("y", layout.Int64, words([]int64{-1, -5, -1}), 3), []int64{-1, -5, -1}, layout.Int64, 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path, r := buildIn(t, Options{Edges: edgesOf(nil, nil), Order: OrderOriginal, Arrays: map[string]source.Rows{"y": c.rows}}, tuning{})
+			path, r := buildIn(t, Options{Edges: edgesOf(nil, nil), Order: layout.OrderOriginal, Arrays: map[string]source.Rows{"y": c.rows}}, workspace.Tuning{})
 			s := readStore(t, path)
 			if got := s.integers(layout.SectionY); !slices.Equal(got, c.want) || s.m.Section(layout.SectionY).Type() != c.dtype {
 				t.Errorf("labels %v of type %s", got, s.m.Section(layout.SectionY).DType)
@@ -182,7 +185,7 @@ func TestSplits(t *testing.T) {
 		"val":   rowsOf("val", layout.Int32, words([]int32{4, 1, 4}), 3),
 		"none":  rowsOf("none", layout.Int64, nil, 0),
 	}}
-	path, r := buildIn(t, o, tuning{})
+	path, r := buildIn(t, o, workspace.Tuning{})
 	s := readStore(t, path)
 	for name, want := range map[string][]int64{"train": {0, 2, 4}, "val": {4, 1, 4}, "none": nil} {
 		if got := s.integers(layout.SplitPrefix + name); !slices.Equal(got, want) {
@@ -222,7 +225,7 @@ func TestRefusals(t *testing.T) {
 		{"source record", Options{Edges: edges, SourceRecord: []byte("{")}, "usage", "JSON"},
 		{"id past the end", Options{Edges: edges, NumNodes: 2}, "input", "src[0]: edge 0 → 2"},
 		{"id past the last possible", Options{Edges: edgesOf([]int64{0, 1 << 33}, []int64{0, 1})}, "input", `ids="rank"`},
-		{"too many ranks", Options{Edges: edges, NumNodes: 2, IDs: IDsRank}, "input", "3 distinct ids for 2 nodes"},
+		{"too many ranks", Options{Edges: edges, NumNodes: 2, IDs: layout.IDsRank}, "input", "3 distinct ids for 2 nodes"},
 		{"rows of x", Options{Edges: edges, NumNodes: 4, Arrays: map[string]source.Rows{"x": rowsOf("x", layout.Float32, words(make([]float32, 3)), 3, 1)}}, "input", "3 rows for 4 nodes"},
 		{"x without columns", arrays("x", rowsOf("x", layout.Float32, nil, 3, 0)), "input", "leave x out"},
 		{"x of float64", arrays("x", rowsOf("x", layout.Float64, words(make([]float64, 3)), 3, 1)), "unsupported", "feature_dtype"},
@@ -272,11 +275,11 @@ func TestInputThatChanges(t *testing.T) {
 		"shorter":       {{0, 1, 2}, {0, 1, 2}},
 		"other targets": {{0, 1, 2, 3}, {0, 0, 0, 3}},
 	} {
-		for _, tune := range []tuning{{}, {onScratch: true, sortBytes: 100, parts: 4}} {
+		for _, tune := range []workspace.Tuning{{}, {OnScratch: true, SortBytes: 100, Parts: 4}} {
 			path := filepath.Join(t.TempDir(), "store")
 			n := 0
 			e := changing{edgesOf(nil, nil), [][2][]int64{first, second}, &n}
-			_, err := build(context.Background(), path, Options{Edges: e, Order: OrderOriginal, NumNodes: 70_000}, tune)
+			_, err := build(context.Background(), path, Options{Edges: e, Order: layout.OrderOriginal, NumNodes: 70_000}, tune)
 			var fault *source.Error
 			if name == "other targets" && err == nil {
 				whole(t, path) // the partitions' sizes may still agree
@@ -301,9 +304,9 @@ func TestOrderFallsBack(t *testing.T) {
 		if testing.Short() && i%3 != 0 {
 			continue
 		}
-		want := OrderDegree
+		want := order.Degree
 		if i >= 3 {
-			want = []string{OrderBFS, OrderVisit}[(i-3)/2]
+			want = []string{order.BFS, order.Visit}[(i-3)/2]
 			o.Order, o.Splits = want, train
 		}
 		if known >= 0 && i != 0 {
@@ -313,8 +316,8 @@ func TestOrderFallsBack(t *testing.T) {
 		if known < 0 {
 			o.NumNodes, o.Edges = 0, uncounted{o.Edges, new(int)}
 		}
-		path, r := buildIn(t, o, tuning{})
-		if r.Order != OrderOriginal || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "needs memory=") {
+		path, r := buildIn(t, o, workspace.Tuning{})
+		if r.Order != layout.OrderOriginal || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "needs memory=") {
 			t.Fatalf("order %s, notes %q", r.Order, r.Notes)
 		}
 		var need int64
@@ -324,7 +327,7 @@ func TestOrderFallsBack(t *testing.T) {
 		whole(t, path)
 		enough := o
 		enough.Memory = need
-		if _, r := buildIn(t, enough, tuning{}); r.Order != want {
+		if _, r := buildIn(t, enough, workspace.Tuning{}); r.Order != want {
 			t.Errorf("order %s, expected %s with the memory that was asked for; notes %q", r.Order, want, r.Notes)
 		}
 	}
@@ -357,11 +360,11 @@ func TestKeptEdges(t *testing.T) {
 		scale  int64
 		scans  int
 	}{
-		{256 << 20, IDsDense, 1, 1},
-		{256 << 20, IDsRank, 1, 1},
-		{256 << 20, IDsRank, 1 << 40, 4}, // ids past 2^32, and past the bitmap
-		{20 << 20, IDsDense, 1, 2},
-		{20 << 20, IDsRank, 1, 3},
+		{256 << 20, layout.IDsDense, 1, 1},
+		{256 << 20, layout.IDsRank, 1, 1},
+		{256 << 20, layout.IDsRank, 1 << 40, 4}, // ids past 2^32, and past the bitmap
+		{20 << 20, layout.IDsDense, 1, 2},
+		{20 << 20, layout.IDsRank, 1, 3},
 	} {
 		var far [2][]int64
 		for side, ids := range [2][]int64{g.src, g.dst} {
@@ -373,8 +376,8 @@ func TestKeptEdges(t *testing.T) {
 		o := g.options()
 		o.NumNodes, o.Edges, o.IDs, o.Memory = 0, uncounted{edgesOf(far[0], far[1]), &scans}, c.ids, c.memory
 		o.BlockSize = 4 << 10
-		path, r := buildIn(t, o, tuning{})
-		if err := readStore(t, path).compare(g, OrderDegree); err != nil {
+		path, r := buildIn(t, o, workspace.Tuning{})
+		if err := readStore(t, path).compare(g, order.Degree); err != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
 		if scans != c.scans {

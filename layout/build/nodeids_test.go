@@ -8,7 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
 )
 
 // TestListedIDs builds from a list of nodes, through both kinds of ranking.
@@ -24,7 +26,7 @@ func TestListedIDs(t *testing.T) {
 		"no edges":                {"3\n1\n2\n", "", "", 3, ""},
 		"an edge to another node": {"30\n7\n", "7 30\n\n# c\n30 10\n", "", 0, "g.e:4: id 10 is not in"},
 		"a node listed twice":     {"30\n7\n30\n", "7 30\n", "", 0, "3 lines for 2 distinct ids"},
-		"dense":                   {"30\n7\n", "7 30\n", IDsDense, 0, "such ids are ranked"},
+		"dense":                   {"30\n7\n", "7 30\n", layout.IDsDense, 0, "such ids are ranked"},
 	} {
 		dir := t.TempDir()
 		for file, text := range map[string]string{"g.v": c.vertices, "g.e": c.edges} {
@@ -32,7 +34,7 @@ func TestListedIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		d, err := source.Open(context.Background(), filepath.Join(dir, "g.e"), "auto", source.Options{})
+		d, err := formats.Open(context.Background(), filepath.Join(dir, "g.e"), "auto", source.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,11 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/element"
+	"github.com/goagnes/goagnes/layout/build/order"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // graph is an input in memory.
@@ -50,14 +54,14 @@ func must[T any](v T, err error) T {
 }
 
 func rowsOf(name string, d layout.DType, data []byte, shape ...int64) source.Rows {
-	return must(source.RowsFromMemory(source.Array{Name: name, Data: data, DType: d, Shape: shape}))
+	return must(array.RowsFromMemory(array.Array{Name: name, Data: data, DType: d, Shape: shape}))
 }
 
 func edgesOf(src, dst []int64) source.Edges {
-	list := func(name string, v []int64) source.Array {
-		return source.Array{Name: name, Data: words(v), DType: layout.Int64, Shape: []int64{int64(len(v))}}
+	list := func(name string, v []int64) array.Array {
+		return array.Array{Name: name, Data: words(v), DType: layout.Int64, Shape: []int64{int64(len(v))}}
 	}
-	return must(source.EdgesFromPairs(list("src", src), list("dst", dst)))
+	return must(array.EdgesFromPairs(list("src", src), list("dst", dst)))
 }
 
 func (g *graph) options() Options {
@@ -117,9 +121,9 @@ func (g *graph) naiveOrder(name string) []int64 {
 		ids[i] = int64(i)
 	}
 	switch name {
-	case OrderOriginal:
+	case layout.OrderOriginal:
 		return ids
-	case OrderBFS:
+	case order.BFS:
 		return g.naiveBFS()
 	}
 	degree := map[int64]int{}
@@ -199,31 +203,32 @@ func (o *opened) integers(name string) []int64 {
 	}
 	var v []int64
 	for i := range int(s.Rows) {
-		v = append(v, integer(o.files[name], i, s.Type()))
+		n, _ := element.Integer(o.files[name], i, s.Type())
+		v = append(v, n)
 	}
 	return v
 }
 
 // compare checks every section against what a naive builder makes of g.
-func (o *opened) compare(g *graph, order string) error {
+func (o *opened) compare(g *graph, name string) error {
 	m := o.m
-	if m.NumNodes != g.n || m.NumEdges != int64(len(g.src)) || m.Settings.Order != order {
-		return fmt.Errorf("%d nodes, %d edges, order %q", m.NumNodes, m.NumEdges, m.Settings.Order)
+	if m.NumNodes != g.n || m.NumEdges != int64(len(g.src)) || m.Settings.Order != name {
+		return fmt.Errorf("%d nodes, %d edges, name %q", m.NumNodes, m.NumEdges, m.Settings.Order)
 	}
 	var original []int64
-	if order == OrderVisit {
+	if name == order.Visit {
 		original = o.integers(layout.SectionOriginal)
 		if err := g.checkVisit(original); err != nil {
 			return err
 		}
 	} else {
-		original = g.naiveOrder(order)
+		original = g.naiveOrder(name)
 	}
 	internal := make([]int64, g.n)
 	for i, v := range original {
 		internal[v] = int64(i)
 	}
-	if order == OrderOriginal {
+	if name == layout.OrderOriginal {
 		if m.Section(layout.SectionInternal) != nil || m.Section(layout.SectionOriginal) != nil {
 			return fmt.Errorf("tables of ids in original order")
 		}
@@ -352,7 +357,7 @@ func (o *opened) decompressed() []byte {
 }
 
 // buildIn builds o in a fresh directory and returns the store's path.
-func buildIn(t testing.TB, o Options, tune tuning) (string, *Report) {
+func buildIn(t testing.TB, o Options, tune workspace.Tuning) (string, *Report) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "store")
 	r, err := build(context.Background(), path, o, tune)

@@ -12,9 +12,15 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/edgelist"
+	"github.com/goagnes/goagnes/layout/build/order"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
-// naiveBFS is a queue over lists in memory: bfsPasses levels of it, then what the
+// bfsLevels are the levels that the order "bfs" follows (docs/orders.md).
+const bfsLevels = 64
+
+// naiveBFS is a queue over lists in memory: bfsLevels levels of it, then what the
 // component has left.
 func (g *graph) naiveBFS() []int64 {
 	lists := make([][]int64, g.n)
@@ -51,7 +57,7 @@ func (g *graph) naiveBFS() []int64 {
 			}
 		}
 		for i, u := range queue {
-			if level[u] > bfsPasses {
+			if level[u] > bfsLevels {
 				late = append(late, queue[i:]...)
 				queue = queue[:i]
 				break
@@ -171,14 +177,14 @@ func TestBFSByHand(t *testing.T) {
 			t.Errorf("%s: the oracle gives %v, expected %v", name, got, c.want)
 		}
 		o := c.g.options()
-		o.Order, o.BlockSize = OrderBFS, 4<<10
+		o.Order, o.BlockSize = order.BFS, 4<<10
 		stages := map[string]bool{}
 		o.Progress = func(stage string, done, total int64) { stages[stage] = true }
-		store, _ := buildIn(t, o, tuning{})
+		store, _ := buildIn(t, o, workspace.Tuning{})
 		if got := readStore(t, store).integers(layout.SectionOriginal); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, expected %v", name, got, c.want)
 		}
-		if stages[fmt.Sprintf("order nodes (bfs): level %d", bfsPasses+1)] || name == "one component" && (!stages["order nodes (bfs): components"] || !stages["order nodes (bfs): level 2"]) {
+		if stages[fmt.Sprintf("order nodes (bfs): level %d", bfsLevels+1)] || name == "one component" && (!stages["order nodes (bfs): components"] || !stages["order nodes (bfs): level 2"]) {
 			t.Errorf("%s: stages %v", name, stages)
 		}
 	}
@@ -219,29 +225,29 @@ func scattered(seed uint64) *graph {
 func TestOrdersOfScatteredGraphs(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
-		for _, order := range []string{OrderBFS, OrderVisit, OrderAuto} {
+		for _, asked := range []string{order.BFS, order.Visit, order.Auto} {
 			g := scattered(seed)
 			id := ""
-			for i, tune := range []tuning{{}, {onScratch: true}, {onScratch: true, sortBytes: 8000, parts: 4}} {
+			for i, tune := range []workspace.Tuning{{}, {OnScratch: true}, {OnScratch: true, SortBytes: 8000, Parts: 4}} {
 				o := g.options()
-				o.Order, o.BlockSize, o.Threads, o.Memory = order, 4<<10, 1+i%2, int64(64-20*i)<<20
+				o.Order, o.BlockSize, o.Threads, o.Memory = asked, 4<<10, 1+i%2, int64(64-20*i)<<20
 				scans := 0
 				if i > 0 {
 					o.Edges = uncounted{o.Edges, &scans}
 				}
 				path, r := buildIn(t, o, tune)
-				want := order
-				if order == OrderAuto {
-					want = OrderVisit
+				want := asked
+				if asked == order.Auto {
+					want = order.Visit
 				}
 				if err := readStore(t, path).compare(g, want); err != nil {
-					t.Errorf("%d %s: %v", seed, order, err)
+					t.Errorf("%d %s: %v", seed, asked, err)
 				}
 				if id == "" {
 					id = r.BuildID
 				}
 				if r.BuildID != id || r.PeakMemoryPlanned > o.Memory || scans > 1 {
-					t.Errorf("%d %s %+v: build %s, expected %s; %d bytes planned; %d scans", seed, order, tune, r.BuildID, id, r.PeakMemoryPlanned, scans)
+					t.Errorf("%d %s %+v: build %s, expected %s; %d bytes planned; %d scans", seed, asked, tune, r.BuildID, id, r.PeakMemoryPlanned, scans)
 				}
 				whole(t, path)
 			}
@@ -252,13 +258,13 @@ func TestOrdersOfScatteredGraphs(t *testing.T) {
 // Orders follow the edges that are stored: reverses are there, dropped loops are not.
 func TestOrdersOfEditedEdges(t *testing.T) {
 	t.Parallel()
-	for _, order := range []string{OrderBFS, OrderVisit} {
-		for _, loops := range []string{EdgesKeep, EdgesDrop} {
+	for _, order := range []string{order.BFS, order.Visit} {
+		for _, loops := range []string{edgelist.Keep, edgelist.Drop} {
 			g := scattered(7)
 			o := g.options()
 			o.Order, o.BlockSize, o.Undirected, o.SelfLoops = order, 4<<10, true, loops
-			path, _ := buildIn(t, o, tuning{})
-			want, _ := g.edited(true, loops, EdgesKeep)
+			path, _ := buildIn(t, o, workspace.Tuning{})
+			want, _ := g.edited(true, loops, edgelist.Keep)
 			if err := readStore(t, path).compare(want, order); err != nil {
 				t.Errorf("%s, self_loops=%s: %v", order, loops, err)
 			}
@@ -317,10 +323,10 @@ func TestVisitAgainstSampling(t *testing.T) {
 	// Rows kept for the most visited tenth: what the order promises against what
 	// exact counts would give.
 	o := g.options()
-	o.Order, o.BlockSize = OrderVisit, 4<<10
-	path, _ := buildIn(t, o, tuning{})
+	o.Order, o.BlockSize = order.Visit, 4<<10
+	path, _ := buildIn(t, o, workspace.Tuning{})
 	s := readStore(t, path)
-	if err := s.compare(g, OrderVisit); err != nil {
+	if err := s.compare(g, order.Visit); err != nil {
 		t.Fatal(err)
 	}
 	best := slices.Clone(count)
@@ -338,31 +344,9 @@ func TestVisitAgainstSampling(t *testing.T) {
 	}
 }
 
-func TestHitAndHazard(t *testing.T) {
-	for _, x := range []float64{0, 1e-300, 1e-9, 0.01, 0.125, 0.126, 0.5, 1, 3, 17, 63, 64, 1e9} {
-		if got, want := hit(x), -math.Expm1(-x); math.Abs(got-want) > 1e-12*want {
-			t.Errorf("hit(%g) = %g, expected %g", x, got, want)
-		}
-		if got := hazard(x / 1e9); math.Abs(got+math.Log1p(-x/1e9)) > 1e-12*got && x < 1e9 {
-			t.Errorf("hazard(%g) = %g, expected %g", x/1e9, got, -math.Log1p(-x/1e9))
-		}
-	}
-	for _, p := range []float64{0.01, 0.3, 0.5, 0.51, 0.7, 0.75, 0.9, 0.999, 1 - 1e-9} {
-		if got, want := hazard(p), -math.Log1p(-p); math.Abs(got-want) > 1e-12*want {
-			t.Errorf("hazard(%g) = %g, expected %g", p, got, want)
-		}
-		if got := hit(hazard(p)); math.Abs(got-p) > 1e-12 {
-			t.Errorf("hit(hazard(%g)) = %g", p, got)
-		}
-	}
-	if hazard(1) != maxHazard || hazard(0) != 0 {
-		t.Error("the ends of hazard")
-	}
-}
-
 func TestVisitNeedsTrain(t *testing.T) {
 	o := randomGraph(1, 10, 10, 1).options()
-	o.Order = OrderVisit
+	o.Order = order.Visit
 	delete(o.Splits, "train")
 	_, err := Build(context.Background(), filepath.Join(t.TempDir(), "store"), o)
 	if err == nil || !strings.Contains(err.Error(), `"train"`) {
@@ -384,15 +368,15 @@ func TestAutoFallsBackToDegree(t *testing.T) {
 		if unknown {
 			o.NumNodes, o.Edges = 0, uncounted{o.Edges, new(int)}
 		}
-		path, r := buildIn(t, o, tuning{})
-		if r.Order != OrderDegree || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "nodes are ordered by degree: ordering 4000000 nodes by visit needs memory=") {
+		path, r := buildIn(t, o, workspace.Tuning{})
+		if r.Order != order.Degree || len(r.Notes) != 1 || !strings.HasPrefix(r.Notes[0], "nodes are ordered by degree: ordering 4000000 nodes by visit needs memory=") {
 			t.Fatalf("order %s, notes %q", r.Order, r.Notes)
 		}
 		whole(t, path)
 		if _, err := fmt.Sscanf(r.Notes[0][strings.Index(r.Notes[0], "memory="):], "memory=%d,", &o.Memory); err != nil {
 			t.Fatal(err)
 		}
-		if _, r := buildIn(t, o, tuning{}); r.Order != OrderVisit {
+		if _, r := buildIn(t, o, workspace.Tuning{}); r.Order != order.Visit {
 			t.Errorf("order %s with %d bytes; notes %q", r.Order, o.Memory, r.Notes)
 		}
 	}
@@ -401,7 +385,7 @@ func TestAutoFallsBackToDegree(t *testing.T) {
 // A build is cancelled in whatever pass it is, and leaves nothing.
 func TestOrdersCancelled(t *testing.T) {
 	t.Parallel()
-	for _, order := range []string{OrderBFS, OrderVisit} {
+	for _, order := range []string{order.BFS, order.Visit} {
 		for _, at := range []string{"order nodes (bfs): components", "order nodes (bfs): level 1", "order nodes (bfs): level 5", "order nodes (visit): hop 2 of 3"} {
 			if !strings.Contains(at, order) {
 				continue
@@ -439,21 +423,21 @@ func TestSpilledEdgesWithoutScratch(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		limit int64
-		tune  tuning
+		tune  workspace.Tuning
 		scans int
 	}{
-		"room for all":           {64 << 20, tuning{onScratch: true}, 3},
-		"room for one of two":    {10 << 20, tuning{onScratch: true}, 4},
-		"no room, first written": {2 << 20, tuning{}, 7},
-		"no room at all":         {100 << 10, tuning{}, 7},
+		"room for all":           {64 << 20, workspace.Tuning{OnScratch: true}, 3},
+		"room for one of two":    {10 << 20, workspace.Tuning{OnScratch: true}, 4},
+		"no room, first written": {2 << 20, workspace.Tuning{}, 7},
+		"no room at all":         {100 << 10, workspace.Tuning{}, 7},
 	} {
 		scans := 0
 		o := g.options()
-		o.Edges, o.Order, o.BlockSize, o.ScratchLimit = uncounted{edgesOf(far[0], far[1]), &scans}, OrderVisit, 4<<10, c.limit
-		o.IDs, o.NumNodes, o.Arrays = IDsRank, 0, nil
+		o.Edges, o.Order, o.BlockSize, o.ScratchLimit = uncounted{edgesOf(far[0], far[1]), &scans}, order.Visit, 4<<10, c.limit
+		o.IDs, o.NumNodes, o.Arrays = layout.IDsRank, 0, nil
 		g.y = nil
 		path, r := buildIn(t, o, c.tune)
-		if err := readStore(t, path).compare(g, OrderVisit); err != nil {
+		if err := readStore(t, path).compare(g, order.Visit); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if scans != c.scans || r.ScratchBytes > c.limit {

@@ -19,8 +19,11 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/fault"
+	"github.com/goagnes/goagnes/layout/build/order"
 	"github.com/goagnes/goagnes/layout/build/source"
 	"github.com/goagnes/goagnes/layout/build/synthetic"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // Two builds of one input are equal byte by byte, whatever the memory, the threads and
@@ -28,7 +31,7 @@ import (
 func TestByteEqualRebuild(t *testing.T) {
 	t.Parallel()
 	g := randomGraph(11, 3000, 50_000, 20)
-	files := func(o Options, tune tuning) (map[string]string, string) {
+	files := func(o Options, tune workspace.Tuning) (map[string]string, string) {
 		path, r := buildIn(t, o, tune)
 		all := map[string]string{}
 		for _, e := range must(os.ReadDir(path)) {
@@ -38,13 +41,13 @@ func TestByteEqualRebuild(t *testing.T) {
 	}
 	o := g.options()
 	o.BlockSize = 4 << 10
-	want, id := files(o, tuning{})
+	want, id := files(o, workspace.Tuning{})
 	tight := o
 	tight.Memory, tight.Threads = 24<<20, 1
 	for name, again := range map[string]struct {
 		o Options
-		t tuning
-	}{"again": {o, tuning{}}, "one thread, little memory": {tight, tuning{}}, "partitions": {o, tuning{onScratch: true, sortBytes: 9000, areaBytes: 170_000}}} {
+		t workspace.Tuning
+	}{"again": {o, workspace.Tuning{}}, "one thread, little memory": {tight, workspace.Tuning{}}, "partitions": {o, workspace.Tuning{OnScratch: true, SortBytes: 9000, AreaBytes: 170_000}}} {
 		got, _ := files(again.o, again.t)
 		if len(got) != len(want) {
 			t.Errorf("%s: %d files, expected %d", name, len(got), len(want))
@@ -57,13 +60,13 @@ func TestByteEqualRebuild(t *testing.T) {
 	}
 	other := g.options()
 	other.BlockSize = 8 << 10
-	if _, got := files(other, tuning{}); got == id {
+	if _, got := files(other, workspace.Tuning{}); got == id {
 		t.Error("another block size has the same build id")
 	}
 	g.x[17]++
 	other = g.options()
 	other.BlockSize = 4 << 10
-	if _, got := files(other, tuning{}); got == id {
+	if _, got := files(other, workspace.Tuning{}); got == id {
 		t.Error("another feature has the same build id")
 	}
 }
@@ -79,13 +82,13 @@ func TestExistingPath(t *testing.T) {
 	}
 	refused := func(o Options, want string) {
 		t.Helper()
-		var e *Error
+		var e *fault.Error
 		if _, err := Build(ctx, path, o); !errors.As(err, &e) || e.Class() != "usage" || !strings.Contains(err.Error(), want) {
 			t.Errorf("err = %v, expected %q", err, want)
 		}
 	}
 	refused(large.options(), "set overwrite")
-	if err := readStore(t, path).compare(small, OrderVisit); err != nil {
+	if err := readStore(t, path).compare(small, order.Visit); err != nil {
 		t.Error(err)
 	}
 	o := large.options()
@@ -93,7 +96,7 @@ func TestExistingPath(t *testing.T) {
 	if _, err := Build(ctx, path, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := readStore(t, path).compare(large, OrderVisit); err != nil {
+	if err := readStore(t, path).compare(large, order.Visit); err != nil {
 		t.Error(err)
 	}
 	onlyStore(t, path, "store")
@@ -141,7 +144,7 @@ func TestScratchLimit(t *testing.T) {
 		o := g.options()
 		o.ScratchLimit = limit
 		path := filepath.Join(t.TempDir(), "store")
-		_, err := build(context.Background(), path, o, tuning{onScratch: true, sortBytes: 100_000, areaBytes: 200_000})
+		_, err := build(context.Background(), path, o, workspace.Tuning{OnScratch: true, SortBytes: 100_000, AreaBytes: 200_000})
 		var e *storage.ScratchError
 		if !errors.As(err, &e) {
 			t.Errorf("limit %d: err = %v", limit, err)
@@ -154,7 +157,7 @@ func TestScratchElsewhere(t *testing.T) {
 	scratch := t.TempDir()
 	o := randomGraph(3, 3000, 10_000, 30).options()
 	o.Scratch = scratch
-	path, r := buildIn(t, o, tuning{onScratch: true})
+	path, r := buildIn(t, o, workspace.Tuning{OnScratch: true})
 	if r.ScratchBytes == 0 {
 		t.Error("no scratch was used")
 	}
@@ -167,7 +170,7 @@ func TestCancelMidway(t *testing.T) {
 	t.Parallel()
 	g := randomGraph(4, 20_000, 600_000, 40)
 	for _, stage := range []string{"count edges", "distribute edges", "write graph", "write node.x", "write node.y"} {
-		for _, tune := range []tuning{{}, {onScratch: true, sortBytes: 1 << 20, areaBytes: 1 << 20}} {
+		for _, tune := range []workspace.Tuning{{}, {OnScratch: true, SortBytes: 1 << 20, AreaBytes: 1 << 20}} {
 			ctx, cancel := context.WithCancel(context.Background())
 			o := g.options()
 			o.Progress = func(s string, _, _ int64) {
@@ -295,7 +298,7 @@ func buildForTest(path string) int {
 			}
 		}
 	}
-	if _, err := build(context.Background(), path, o, tuning{onScratch: true, areaBytes: 1 << 20}); err != nil {
+	if _, err := build(context.Background(), path, o, workspace.Tuning{OnScratch: true, AreaBytes: 1 << 20}); err != nil {
 		os.Stdout.WriteString(err.Error() + "\n")
 		return 3
 	}

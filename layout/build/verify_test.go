@@ -14,13 +14,17 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
-	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/ledger"
+	"github.com/goagnes/goagnes/layout/build/order"
+	"github.com/goagnes/goagnes/layout/build/staging"
+	"github.com/goagnes/goagnes/layout/build/verify"
+	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
 // whole fails where a store has findings.
 func whole(t *testing.T, dir string) {
 	t.Helper()
-	r, err := Verify(context.Background(), dir, VerifyOptions{})
+	r, err := verify.Store(context.Background(), dir, verify.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,23 +41,23 @@ func verifyStore(t *testing.T, order string) (string, *graph) {
 	o := g.options()
 	o.Order, o.BlockSize = order, 4<<10
 	o.SourceRecord = []byte(`{"a":"b"}`)
-	o.IDs = IDsRank
+	o.IDs = layout.IDsRank
 	for v := range g.n { // every id occurs, so that ranks are the ids
 		g.src, g.dst = append(g.src, v), append(g.dst, v)
 	}
 	o.Edges = edgesOf(g.src, g.dst)
-	path, _ := buildIn(t, o, tuning{})
+	path, _ := buildIn(t, o, workspace.Tuning{})
 	return path, g
 }
 
 func TestVerifySound(t *testing.T) {
 	t.Parallel()
-	for _, order := range []string{OrderOriginal, OrderDegree} {
+	for _, order := range []string{layout.OrderOriginal, order.Degree} {
 		path, _ := verifyStore(t, order)
 		whole(t, path)
 	}
 	for _, g := range []*graph{{}, randomGraph(1, 1, 3, 0), randomGraph(2, 300, 0, 2)} {
-		path, _ := buildIn(t, g.options(), tuning{})
+		path, _ := buildIn(t, g.options(), workspace.Tuning{})
 		whole(t, path)
 	}
 }
@@ -61,7 +65,7 @@ func TestVerifySound(t *testing.T) {
 // Every single flipped bit of every file is found, and the file named.
 func TestVerifyFindsFlippedBits(t *testing.T) {
 	t.Parallel()
-	path, _ := verifyStore(t, OrderDegree)
+	path, _ := verifyStore(t, order.Degree)
 	entries, err := os.ReadDir(path)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +93,7 @@ func TestVerifyFindsFlippedBits(t *testing.T) {
 			if err := os.WriteFile(name, bad, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			rep, err := Verify(context.Background(), path, VerifyOptions{})
+			rep, err := verify.Store(context.Background(), path, verify.Options{})
 			if err != nil {
 				t.Fatalf("%s, bit %d: %v", e.Name(), bit, err)
 			}
@@ -109,7 +113,7 @@ func TestVerifyFindsFlippedBits(t *testing.T) {
 }
 
 func TestVerifyFindsEverythingAtOnce(t *testing.T) {
-	path, _ := verifyStore(t, OrderDegree)
+	path, _ := verifyStore(t, order.Degree)
 	x := filepath.Join(path, layout.SectionX)
 	b := must(os.ReadFile(x))
 	pages := []int64{0, 17, 1023, 1024, int64(len(b))/layout.PageSize - 1}
@@ -122,7 +126,7 @@ func TestVerifyFindsEverythingAtOnce(t *testing.T) {
 	if err := os.Remove(filepath.Join(path, layout.SectionY)); err != nil {
 		t.Fatal(err)
 	}
-	rep, err := Verify(context.Background(), path, VerifyOptions{Memory: 4 << 20})
+	rep, err := verify.Store(context.Background(), path, verify.Options{Memory: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +150,7 @@ func TestVerifyFindsTruncationAndSwappedPages(t *testing.T) {
 		for _, how := range []string{"cut page", "cut byte", "longer", "empty", "swapped"} {
 			t.Run(file+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				path, _ := verifyStore(t, OrderOriginal)
+				path, _ := verifyStore(t, layout.OrderOriginal)
 				name := filepath.Join(path, file)
 				b := must(os.ReadFile(name))
 				switch how {
@@ -167,7 +171,7 @@ func TestVerifyFindsTruncationAndSwappedPages(t *testing.T) {
 				if err := os.WriteFile(name, b, 0o666); err != nil {
 					t.Fatal(err)
 				}
-				rep, err := Verify(context.Background(), path, VerifyOptions{})
+				rep, err := verify.Store(context.Background(), path, verify.Options{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -181,15 +185,15 @@ func TestVerifyFindsTruncationAndSwappedPages(t *testing.T) {
 
 // A page of another store that is intact in itself does not belong here.
 func TestVerifyFindsPagesOfAnotherStore(t *testing.T) {
-	path, g := verifyStore(t, OrderOriginal)
+	path, g := verifyStore(t, layout.OrderOriginal)
 	g.x[len(g.x)-1]++
 	o := g.options()
-	o.Order, o.BlockSize = OrderOriginal, 4<<10
-	other, _ := buildIn(t, o, tuning{})
+	o.Order, o.BlockSize = layout.OrderOriginal, 4<<10
+	other, _ := buildIn(t, o, workspace.Tuning{})
 	if err := os.WriteFile(filepath.Join(path, layout.SectionX), must(os.ReadFile(filepath.Join(other, layout.SectionX))), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	rep, err := Verify(context.Background(), path, VerifyOptions{})
+	rep, err := verify.Store(context.Background(), path, verify.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +221,7 @@ func resealAs(t *testing.T, dir string, m *layout.Manifest) {
 			t.Fatal(err)
 		}
 	}
-	_, err := sealManifest(nil, m, dir, func(i int) (io.ReadCloser, error) {
+	_, err := staging.SealManifest(nil, m, dir, func(i int) (io.ReadCloser, error) {
 		b, err := os.ReadFile(filepath.Join(dir, m.Sections[i].File))
 		var sums []byte
 		for ; len(b) > 0; b = b[layout.PageSize:] {
@@ -280,7 +284,7 @@ func TestVerifyFindsContradictions(t *testing.T) {
 	} {
 		t.Run(c.file+" "+c.want, func(t *testing.T) {
 			t.Parallel()
-			path, _ := verifyStore(t, OrderDegree)
+			path, _ := verifyStore(t, order.Degree)
 			name := filepath.Join(path, c.file)
 			b := must(os.ReadFile(name))
 			before := bytes.Clone(b)
@@ -292,7 +296,7 @@ func TestVerifyFindsContradictions(t *testing.T) {
 				t.Fatal(err)
 			}
 			reseal(t, path)
-			rep, err := Verify(context.Background(), path, VerifyOptions{})
+			rep, err := verify.Store(context.Background(), path, verify.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -306,17 +310,17 @@ func TestVerifyFindsContradictions(t *testing.T) {
 
 func TestVerifyWhatIsNoStore(t *testing.T) {
 	var e *layout.Error
-	if _, err := Verify(context.Background(), t.TempDir(), VerifyOptions{}); !errors.As(err, &e) || e.Kind != layout.NotAStore {
+	if _, err := verify.Store(context.Background(), t.TempDir(), verify.Options{}); !errors.As(err, &e) || e.Kind != layout.NotAStore {
 		t.Errorf("err = %v", err)
 	}
-	path, _ := buildIn(t, randomGraph(1, 10, 10, 1).options(), tuning{})
+	path, _ := buildIn(t, randomGraph(1, 10, 10, 1).options(), workspace.Tuning{})
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Verify(ctx, path, VerifyOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := verify.Store(ctx, path, verify.Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
-	var budget *BudgetError
-	if _, err := Verify(context.Background(), path, VerifyOptions{Memory: 1 << 20}); !errors.As(err, &budget) {
+	var budget *ledger.BudgetError
+	if _, err := verify.Store(context.Background(), path, verify.Options{Memory: 1 << 20}); !errors.As(err, &budget) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -331,10 +335,18 @@ func TestVerifyInWindows(t *testing.T) {
 		g.src, g.dst = append(g.src, r.Int64N(n)), append(g.dst, r.Int64N(n))
 	}
 	o := g.options()
-	o.BlockSize, o.Order = 4<<10, OrderDegree
-	path, _ := buildIn(t, o, tuning{})
-	tight := VerifyOptions{Memory: 4*cursorBytes + verifyDepth*verifyChunk + tableChunk}
-	rep, err := Verify(context.Background(), path, tight)
+	o.BlockSize, o.Order = 4<<10, order.Degree
+	path, _ := buildIn(t, o, workspace.Tuning{})
+	tight := verify.Options{Memory: 1}
+	for { // the least budget that is accepted
+		_, err := verify.Store(context.Background(), path, tight)
+		var small *ledger.BudgetError
+		if !errors.As(err, &small) {
+			break
+		}
+		tight.Memory = small.Total - small.Free + small.Need
+	}
+	rep, err := verify.Store(context.Background(), path, tight)
 	if err != nil || !rep.OK() {
 		t.Fatalf("found %v, err = %v", rep, err)
 	}
@@ -345,9 +357,7 @@ func TestVerifyInWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	reseal(t, path)
-	if rep, err = Verify(context.Background(), path, tight); err != nil || !strings.Contains(fmt.Sprint(rep.Findings), "a second time") {
+	if rep, err = verify.Store(context.Background(), path, tight); err != nil || !strings.Contains(fmt.Sprint(rep.Findings), "a second time") {
 		t.Fatalf("found %v, err = %v", rep, err)
 	}
 }
-
-var _ source.Edges = (*rankedEdges)(nil)

@@ -1,19 +1,19 @@
-// Package source reads the graphs people bring: edge lists as text and
-// tables (csv, Parquet), pairs of vertex and edge files, Matrix Market files, scipy
-// matrices, numpy files and archives, the heterophilous and the Planetoid graphs;
-// text and .npy files also through gzip and zstd.
+// Package source says what a build reads: [Edges], [Rows] and lists of ids as
+// restartable streams, the [Dataset] that a reader makes of its input, and the errors of
+// inputs. The readers are the packages below it (array, text, table, archive, planetoid,
+// folder); package formats opens an input by its format.
 //
-// Everything is handed out as restartable streams. An [Edges] or a [Rows] holds
-// no open file between scans; each Scan opens its input, delivers all of it in
-// import order in bounded chunks, and closes it. Two scans of unchanged input
-// deliver the same values, so that a build may pass over the edges several times
-// instead of keeping them.
+// An Edges or a Rows holds no open file between scans; each Scan opens its input,
+// delivers all of it in import order in bounded chunks, and closes it. Two scans of
+// unchanged input deliver the same values, so that a build may pass over the edges
+// several times instead of keeping them.
 //
-// # Invariants
+// # Invariants of every reader
 //
-//   - Memory is bounded by a few chunks, whatever the size of the input. Only
-//     the raw Planetoid reader holds its graph, and it refuses files over a
-//     fixed size first.
+//   - Memory is bounded by a few chunks, whatever the size of the input. Readers that
+//     hold their graph (the raw Planetoid files, the graphs whose edges are sorted)
+//     refuse what is past a fixed size first.
+//   - The shape and the type of every array are checked when a source is opened.
 //   - Values are delivered as they will be kept: ids are non-negative int64,
 //     rows are little-endian and row-major whatever the file held.
 //   - Nothing is dropped or changed silently; [Dataset].Notes says what was.
@@ -23,8 +23,7 @@
 // # Limits
 //
 // Ids are below 2^63 here; a build limits them further. A row of an array is at
-// most [MaxRowBytes]. Text lines are at most [MaxLineBytes], windows of zstd at most
-// [MaxZstdWindow].
+// most [MaxRowBytes]. Text lines are at most [MaxLineBytes].
 //
 // # Errors
 //
@@ -38,12 +37,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"github.com/goagnes/goagnes/layout"
 )
 
-// Limits of every reader in this package.
+// Limits of every reader.
 const (
 	// ChunkEdges is the most edges handed to one call of a scan's function.
 	ChunkEdges = 65536
@@ -192,18 +192,35 @@ func (e *UnsupportedError) Error() string { return e.File + ": " + e.Msg }
 // Class returns "unsupported".
 func (e *UnsupportedError) Class() string { return "unsupported" }
 
-func inputError(file string, format string, args ...any) *Error {
+// Unsupported is an input in a form that is known but not read.
+func Unsupported(file string, format string, args ...any) *UnsupportedError {
+	return &UnsupportedError{File: file, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Errorf is a fault of a file as a whole.
+func Errorf(file string, format string, args ...any) *Error {
 	return &Error{File: file, Index: -1, Msg: fmt.Sprintf(format, args...)}
 }
 
-func indexError(file string, index int64, format string, args ...any) *Error {
+// ErrorAt is a fault of an element, counted from 0; -1 for none.
+func ErrorAt(file string, index int64, format string, args ...any) *Error {
 	return &Error{File: file, Index: index, Msg: fmt.Sprintf(format, args...)}
 }
 
-func lineError(file string, line int64, format string, args ...any) *Error {
+// ErrorAtLine is a fault of a line, counted from 1.
+func ErrorAtLine(file string, line int64, format string, args ...any) *Error {
 	return &Error{File: file, Line: line, Index: -1, Msg: fmt.Sprintf(format, args...)}
 }
 
-func causeError(file string, msg string, err error) error {
+// ErrorFrom is a fault with a cause, such as an error of the file system.
+func ErrorFrom(file string, msg string, err error) error {
 	return &Error{File: file, Index: -1, Msg: msg, Err: err}
+}
+
+// Clip quotes a field for a message.
+func Clip(b []byte) string {
+	if len(b) > 40 {
+		return strconv.Quote(string(b[:40])) + "…"
+	}
+	return strconv.Quote(string(b))
 }

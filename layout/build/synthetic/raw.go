@@ -53,7 +53,7 @@ func (e *RawError) Class() string {
 
 // WriteRaw writes edge_index.npy (2, E) int64, num_nodes.npy, and NAME.npy for
 // each array, split_NAME.npy for each split of d to dir, which it makes if need
-// be; source.Open reads the directory as format "npy". It streams, and memory does
+// be; formats.Open reads the directory as format "npy". It streams, and memory does
 // not depend on the size of d. Each file appears whole, under its name, after it
 // was synced, and edge_index.npy last of all; a failed run removes what it began.
 // A directory that holds an edge_index.npy is refused.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
 )
 
 func TestWriteRawRoundTrip(t *testing.T) {
@@ -25,7 +26,7 @@ func TestWriteRawRoundTrip(t *testing.T) {
 		if err := WriteRaw(context.Background(), d, dir); err != nil {
 			t.Fatal(err)
 		}
-		back, err := source.Open(context.Background(), dir, "auto", source.Options{})
+		back, err := formats.Open(context.Background(), dir, "auto", source.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

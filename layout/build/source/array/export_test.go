@@ -1,0 +1,4 @@
+package array
+
+// WindowSize is the size of a window over an array in Fortran order.
+const WindowSize = windowBytes

@@ -1,0 +1,79 @@
+package verify
+
+// Graph blocks as a verification reads them: from their places, restored where they
+// are compressed.
+
+import (
+	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/ledger"
+)
+
+// storedBlocks reads the graph blocks of a store in order.
+type storedBlocks struct {
+	v          *verifier
+	graph      *layout.Section
+	places     *cursor // nil where blocks are not compressed
+	page       int64   // where the next block begins
+	columns    *ledger.Region
+	decompress *layout.BlockDecompressor
+}
+
+// storedBlocks begins at the first block. places is at the start of the table of
+// places, or nil.
+func (v *verifier) storedBlocks(places *cursor) (*storedBlocks, error) {
+	s := &storedBlocks{v: v, graph: v.m.Section(layout.SectionGraph), places: places}
+	if places == nil {
+		return s, nil
+	}
+	var err error
+	if s.columns, err = v.mem.Map("a compressed graph block", 3*v.m.Settings.BlockSize); err != nil {
+		return nil, err
+	}
+	s.decompress = layout.NewBlockDecompressor(s.columns.Bytes)
+	if s.page, err = places.next(); err == nil && s.page != 0 {
+		v.found(places.s.File, -1, 0, "the first block is at page %d, expected 0", uint64(s.page))
+	}
+	return s, err
+}
+
+func (s *storedBlocks) close() { s.columns.Close() }
+
+// read reads block number k, which lies between two entries of the index, into block.
+// It returns where the block is stored, and whether blocks after it can be found. A
+// compressed block that cannot be restored is a finding, and block is then none.
+func (s *storedBlocks) read(k int64, block []byte, at, next layout.IndexEntry) (offset int64, ok bool, err error) {
+	v, blockSize := s.v, int64(len(block))
+	if s.places == nil {
+		offset = k * blockSize
+		return offset, true, v.readAt(v.files[s.graph.Name], s.graph.File, offset, block)
+	}
+	end, err := s.places.next()
+	if err != nil {
+		return 0, false, err
+	}
+	first := s.page
+	offset, s.page = first*layout.PageSize, end
+	if first < 0 || end <= first || end-first > blockSize/layout.PageSize || end > layout.Pages(s.graph.Bytes) {
+		v.found(s.places.s.File, -1, s.places.offset(8), "block %d is in pages %d to %d, a block has up to %d and there are %d",
+			k, uint64(first), uint64(end), blockSize/layout.PageSize, layout.Pages(s.graph.Bytes))
+		return 0, false, nil
+	}
+	stored := (end - first) * layout.PageSize
+	if err := v.readAt(v.files[s.graph.Name], s.graph.File, offset, block[:stored]); err != nil {
+		return 0, false, err
+	}
+	if stored < blockSize {
+		if err := s.decompress.Decompress(block, stored, layout.ShapeOf(v.m.NumNodes, at, next)); err != nil {
+			v.found(s.graph.File, k, offset, "%v", err)
+			clear(block) // no kind of block: what follows reports it as unreadable and leaves it out
+		}
+	}
+	return offset, true, nil
+}
+
+// end checks that the blocks fill the section.
+func (s *storedBlocks) end() {
+	if s.places != nil && s.page != layout.Pages(s.graph.Bytes) {
+		s.v.found(s.places.s.File, -1, -1, "the blocks end at page %d of %d", s.page, layout.Pages(s.graph.Bytes))
+	}
+}
