@@ -22,6 +22,7 @@ type GenerateOptions struct {
 
 	Order        string // of the store; this and all below as in BuildOptions
 	BlockSize    int64
+	Compression  string
 	Memory       int64
 	Scratch      string
 	ScratchLimit int64
@@ -58,7 +59,7 @@ func Generate(ctx context.Context, path string, o GenerateOptions) (*BuildReport
 		return nil, synthetic.WriteRaw(ctx, d, o.Raw)
 	}
 	return buildStore(ctx, path, "generate", d, BuildOptions{
-		Order: o.Order, BlockSize: o.BlockSize, Memory: o.Memory, Scratch: o.Scratch, ScratchLimit: o.ScratchLimit,
+		Order: o.Order, BlockSize: o.BlockSize, Compression: o.Compression, Memory: o.Memory, Scratch: o.Scratch, ScratchLimit: o.ScratchLimit,
 		NumThreads: o.NumThreads, IO: o.IO, Stripes: o.Stripes, Overwrite: o.Overwrite, Progress: o.Progress, FS: o.FS,
 	})
 }

@@ -23,6 +23,7 @@ type generateRequest struct {
 	Raw          string  `json:"raw"`
 	Order        string  `json:"order"`
 	BlockSize    int64   `json:"block_size"`
+	Compression  string  `json:"compression"`
 	Overwrite    bool    `json:"overwrite"`
 }
 
@@ -33,7 +34,7 @@ func runGenerate(ctx context.Context, request json.RawMessage, report control.Pr
 	}
 	return goagnes.Generate(ctx, r.Path, goagnes.GenerateOptions{
 		Kind: r.Kind, NumNodes: r.NumNodes, AvgDegree: r.AvgDegree, NumFeatures: r.NumFeatures, NumClasses: r.NumClasses,
-		FeatureDType: r.FeatureDType, Seed: r.Seed, Raw: r.Raw, Order: r.Order, BlockSize: r.BlockSize, Memory: r.Memory,
+		FeatureDType: r.FeatureDType, Seed: r.Seed, Raw: r.Raw, Order: r.Order, BlockSize: r.BlockSize, Compression: r.Compression, Memory: r.Memory,
 		Scratch: r.Scratch, ScratchLimit: r.ScratchLimit, NumThreads: r.NumThreads, Stripes: r.Stripes, IO: r.IO, Overwrite: r.Overwrite,
 		Progress: goagnes.Progress(report),
 	})

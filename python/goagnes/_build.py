@@ -222,6 +222,7 @@ def generate(
     raw: PathLike | None = None,
     order: str = "auto",
     block_size: int | str = "1MiB",
+    compression: str | None = None,
     scratch: PathLike | None = None,
     stripes: Sequence[PathLike] | None = None,
     overwrite: bool = False,
@@ -235,6 +236,8 @@ def generate(
     ``kind`` is "community" (planted classes that features alone tell only in part) or
     "rmat" (Kronecker, skewed; ``num_nodes`` is rounded up to a power of two). Splits train, val and test
     hold 10 %, 5 % and 10 % of the nodes. Equal arguments give equal graphs.
+
+    ``order``, ``block_size`` and ``compression`` shape the store as in :func:`build`.
 
     With ``raw`` a directory gets edge_index.npy, x.npy, y.npy, split_NAME.npy and
     num_nodes.npy, for :func:`build`; the result is then None.
@@ -257,6 +260,8 @@ def generate(
         "block_size": parse_size("block_size", block_size),
         "overwrite": flag("overwrite", overwrite),
     }
+    if compression is not None:
+        request["compression"] = word("compression", compression)
     request.update(memory_request(memory, num_threads, scratch, scratch_limit, io))
     request.update(stripes_request(stripes))
     request[name] = path_text(name, target)

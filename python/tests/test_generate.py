@@ -51,6 +51,19 @@ def test_raw_equals_store(tmp_path):
                 np.testing.assert_array_equal(one[name], other[name])
 
 
+def test_compressed(tmp_path):
+    """Compression is that of the store alone: the graph is the same."""
+    options = {"num_nodes": 3000, "num_features": 2, "num_classes": 4, "block_size": "64KiB"}
+    with (
+        ga.generate(tmp_path / "plain", **options) as plain,
+        ga.generate(tmp_path / "small", compression="zstd:9", **options) as small,
+    ):
+        sizes = [(tmp_path / name / "graph").stat().st_size for name in ("plain", "small")]
+        assert sizes[1] < sizes[0]
+        for v in (0, 7, 2999):
+            np.testing.assert_array_equal(plain.neighbors(v), small.neighbors(v))
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -62,6 +75,7 @@ def test_raw_equals_store(tmp_path):
         {"num_nodes": 1024, "feature_dtype": "int8"},
         {"num_nodes": 1024, "avg_degree": -1},
         {"num_nodes": 1024, "raw": "both"},
+        {"num_nodes": 1024, "compression": "lz4"},
     ],
 )
 def test_refused(tmp_path, options):

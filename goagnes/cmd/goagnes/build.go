@@ -90,8 +90,7 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 	set.StringVar(&o.SelfLoops, "self-loops", "keep", "`name`: keep, drop, or add (one for every node that has none)")
 	set.StringVar(&o.Duplicates, "duplicates", "keep", "`name`: keep, or drop (the first of each source and target is kept)")
 	set.StringVar(&o.FeatureDType, "feature-dtype", "", "`name`: float32 or float16, default as given")
-	set.StringVar(&o.Compression, "compression", "", "`name` of the compression of graph blocks: none, zstd or zstd:LEVEL (1 to 9), default none")
-	storeFlags(set, &o.Order, &o.BlockSize, &o.Stripes, &o.Overwrite)
+	storeFlags(set, &o.Order, &o.BlockSize, &o.Compression, &o.Stripes, &o.Overwrite)
 	set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
 	set.Var(countValue{&o.NumThreads}, "num-threads", "worker threads `n`, default 2")
 	set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")
@@ -101,9 +100,10 @@ func buildFlags(set *flag.FlagSet, o *goagnes.BuildOptions) map[string]string {
 }
 
 // storeFlags declares what shapes a store.
-func storeFlags(set *flag.FlagSet, order *string, blockSize *int64, stripes *[]string, overwrite *bool) {
+func storeFlags(set *flag.FlagSet, order *string, blockSize *int64, compression *string, stripes *[]string, overwrite *bool) {
 	set.StringVar(order, "order", "auto", "`name` of the node order: auto, original, degree, bfs or visit")
 	set.Var(sizeValue{blockSize}, "block-size", "`size` of a block, default 1MiB")
+	set.StringVar(compression, "compression", "", "`name` of the compression of graph blocks: none, zstd or zstd:LEVEL (1 to 9), default none")
 	set.Var(foldersValue{stripes}, "stripes", "`folders` over which the store is spread, each on an SSD of its own, separated by commas")
 	set.BoolVar(overwrite, "overwrite", false, "replace a store that is there")
 }

@@ -24,7 +24,7 @@ var generateCommand = command{
 		set.StringVar(&o.FeatureDType, "feature-dtype", "float32", "`name`: float32 or float16")
 		set.Uint64Var(&o.Seed, "seed", 0, "seed `n` that selects the graph")
 		set.StringVar(&o.Raw, "raw", "", "`folder` for edge_index.npy, x.npy, y.npy and split_NAME.npy, as build reads them, instead of a store")
-		storeFlags(set, &o.Order, &o.BlockSize, &o.Stripes, &o.Overwrite)
+		storeFlags(set, &o.Order, &o.BlockSize, &o.Compression, &o.Stripes, &o.Overwrite)
 		set.Var(sizeValue{&o.Memory}, "memory", "bound `size` of all memory, default 2GiB")
 		set.Var(countValue{&o.NumThreads}, "num-threads", "worker threads `n`, default 2")
 		set.StringVar(&o.Scratch, "scratch", "", "`folder` for what does not fit in memory, default beside the store")

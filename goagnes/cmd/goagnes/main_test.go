@@ -241,6 +241,20 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
+// TestGenerateCompressed: a generated store takes the compression of a built one.
+func TestGenerateCompressed(t *testing.T) {
+	folder := t.TempDir()
+	graph := []string{"--num-nodes", "3000", "--avg-degree", "20", "--num-features", "2", "--num-classes", "4", "--block-size", "64KiB"}
+	plain := succeed(t, folder, append([]string{"generate", "plain"}, graph...)...)
+	small := succeed(t, folder, append([]string{"generate", "small", "--compression", "zstd:9"}, graph...)...)
+	graphBytes := func(store string) float64 {
+		return succeed(t, folder, "info", store)["sections"].(map[string]any)["graph"].(float64)
+	}
+	if a, b := graphBytes("plain"), graphBytes("small"); b >= a || small["num_edges"] != plain["num_edges"] {
+		t.Errorf("%v bytes for %v edges; without compression %v for %v", b, small["num_edges"], a, plain["num_edges"])
+	}
+}
+
 func TestExplain(t *testing.T) {
 	folder := ringStore(t)
 	flags := []string{"explain", "ring", "--num-neighbors", "2,2", "--input-nodes", "train", "--batch-size", "8", "--seed", "7", "--memory", "64MiB", "--mode", "agnes-paper", "--graph-buffer", "8MiB"}
@@ -446,6 +460,7 @@ func TestStatusAndErrorLine(t *testing.T) {
 		"no nodes":             {"generate new --num-nodes 0", exitUsage, []string{"at least 1 node"}},
 		"no number of nodes":   {"generate new", exitUsage, []string{"--num-nodes is missing"}},
 		"scratch is nowhere":   {"build new --edge-index edge_index.npy --scratch gone", exitFailed, []string{"scratch folder in gone"}},
+		"no such compression":  {"generate new --num-nodes 10 --compression lz4", exitUsage, []string{"compression", "lz4", "zstd:9"}},
 		"nothing to generate":  {"generate --num-nodes 10", exitUsage, []string{"STORE", "--raw"}},
 		"too much to generate": {"generate new --raw raw --num-nodes 10", exitUsage, []string{"not both"}},
 		"unknown kind":         {"generate new --num-nodes 10 --kind grid", exitUsage, []string{"rmat"}},
