@@ -20,7 +20,7 @@ import (
 
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build"
-	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/array"
 )
 
 // trialSeeds are the loader seeds of every statistic: the ends of the range and
@@ -109,7 +109,7 @@ func newLaboratory(t *testing.T) *laboratory {
 		}
 		l.first = append(l.first, int64(len(src)))
 	}
-	edges, err := source.EdgesFromMemory(source.Array{Name: "edge_index", Data: rawBytes(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, int64(len(src))}})
+	edges, err := array.EdgesFromMemory(array.Array{Name: "edge_index", Data: rawBytes(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, int64(len(src))}})
 	if err != nil {
 		t.Fatal(err)
 	}
