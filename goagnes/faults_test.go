@@ -6,6 +6,7 @@ package goagnes_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"io"
 	"maps"
 	"os"
@@ -22,6 +23,12 @@ import (
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 )
+
+// moments is at how many moments of each run a fault is tried. The default suits
+// every run of the tests; -moments 0 tries all, which takes half an hour:
+//
+//	go test -timeout 2h -run 'TestPowerLoss|TestKilled|TestFailing|TestFullDisk|TestTransfersFail' ./goagnes -moments 0
+var moments = flag.Int("moments", 10, "moments of each run at which a fault is tried, 0 for all")
 
 // epochError runs an epoch and returns what ends it; nil at its end.
 func epochError(t testing.TB, l *goagnes.Loader) error {

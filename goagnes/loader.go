@@ -12,6 +12,7 @@ import (
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/operation"
 	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
 )
 
 // MaxHyperbatch is the hyperbatch size where none is given: minibatches that
@@ -175,6 +176,9 @@ func (l *Loader) open(budget *memory.Budget) error {
 		return errors.Join(err, pool.Close())
 	}
 	l.files = files
+	if was, now := s.files.Manifest().ID, files.Manifest().ID; now != was {
+		return layout.Errorf(layout.Corrupt, layout.ManifestFile, "%s was replaced since it was opened, by build %x: open it again, or leave io to the store", s.path, now)
+	}
 	l.lease, err = budget.Reserve("checksums", files.MemoryBytes())
 	return err
 }

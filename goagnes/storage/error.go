@@ -12,11 +12,15 @@ var ErrClosed = errors.New("closed")
 type Error struct {
 	Path   string
 	Offset int64  // byte offset of the operation, -1 where it has none
+	Block  int64  // of a store's section that was read, -1 where it is none or its blocks have no fixed size
 	Op     string // "open", "read", "write", "sync", "allocate", …
 	Err    error
 }
 
 func (e *Error) Error() string {
+	if e.Block >= 0 {
+		return fmt.Sprintf("%s %s at byte %d, block %d: %v", e.Op, e.Path, e.Offset, e.Block, e.Err)
+	}
 	if e.Offset >= 0 {
 		return fmt.Sprintf("%s %s at byte %d: %v", e.Op, e.Path, e.Offset, e.Err)
 	}

@@ -158,7 +158,7 @@ func (f *File) fail(op string, offset int64, err error) error {
 	if errors.As(err, &p) { // the path is in Error already
 		err = p.Err
 	}
-	return &Error{Path: f.path, Offset: offset, Op: op, Err: err}
+	return &Error{Path: f.path, Offset: offset, Block: -1, Op: op, Err: err}
 }
 
 // Name returns the path by which the file was opened.

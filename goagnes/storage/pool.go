@@ -321,7 +321,20 @@ func (p *Pool) move(r *Request) {
 		err = r.atEnd(int64(n))
 	}
 	p.stats.end(start, r.File, r.Write, int64(n), err)
-	r.Err = err
+	r.Err = r.located(err)
+}
+
+// located adds the block of the section to what failed in reading it.
+func (r *Request) located(err error) error {
+	top := r
+	if r.parent != nil {
+		top = r.parent
+	}
+	var e *Error
+	if top.Check != nil && errors.As(err, &e) && e.Offset >= 0 {
+		e.Block = top.Check.block(top.Offset + r.at + e.Offset - r.Offset)
+	}
+	return err
 }
 
 // check verifies what a request has read and reports whether that is done: else

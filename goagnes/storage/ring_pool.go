@@ -132,7 +132,7 @@ func (p *Pool) advance(i int32, n int, err error) {
 	}
 	p.stats.end(s.begun, r.File, r.Write, int64(s.steps.done), err)
 	r.File.leave()
-	r.Err = err
+	r.Err = r.located(err)
 	*s = flight{}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -147,9 +147,14 @@ func (s *Section) truncated(offset int64) error {
 }
 
 func (s *Section) damaged(offset int64, msg string) error {
-	block := offset / s.store.manifest.Settings.BlockSize
+	return &layout.Error{Kind: layout.Checksum, File: s.File, Offset: offset, Block: s.block(offset), Msg: msg}
+}
+
+// block returns the block that holds a byte; -1 where blocks have different
+// sizes, and the offset tells.
+func (s *Section) block(offset int64) int64 {
 	if s.Kind == layout.KindGraph && s.store.manifest.Settings.Compression != "" {
-		block = -1 // blocks have other sizes there; the offset tells
+		return -1
 	}
-	return &layout.Error{Kind: layout.Checksum, File: s.File, Offset: offset, Block: block, Msg: msg}
+	return offset / s.store.manifest.Settings.BlockSize
 }

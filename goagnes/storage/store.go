@@ -103,7 +103,7 @@ func (s *Store) open(o StoreOptions) error {
 	chunks := max(cache/tableChunk, minTableChunks)
 	s.memory, err = unix.Mmap(-1, 0, int(roots+chunks*tableChunk), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return &Error{Path: s.dir, Offset: -1, Op: "map memory for the checksums of", Err: err}
+		return &Error{Path: s.dir, Offset: -1, Block: -1, Op: "map memory for the checksums of", Err: err}
 	}
 	s.tables = newTableCache(s.memory[roots:])
 	return s.readRoots(s.memory[:roots])
