@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"encoding/binary"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -101,10 +102,19 @@ type reader struct {
 // take returns the next chunk, loaded. Its buffer goes back to free after use,
 // also after an error with a chunk.
 func (r *reader) take(ctx context.Context, from <-chan *chunk, ended *error) (*chunk, error) {
+	c, err := r.next(ctx, from, ended)
+	if err != nil {
+		return nil, err
+	}
+	return c, <-c.ready
+}
+
+// next returns the next chunk, which may be under way.
+func (r *reader) next(ctx context.Context, from <-chan *chunk, ended *error) (*chunk, error) {
 	select {
 	case c := <-from:
 		if c != nil {
-			return c, <-c.ready
+			return c, nil
 		}
 		// Reading ahead stops where the context ends, and the select takes any
 		// of two that are ready.
@@ -316,8 +326,8 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 		}
 		parts = append(parts, p)
 	}
-	// Work is cut into pieces that any worker takes; the first is the run,
-	// whose chunks come from the device in order.
+	// Work is cut into pieces that any worker takes; the first finds out where the
+	// run's rows belong, and all workers end with copying them.
 	const piece = 8192
 	nodePieces, edgePieces := (r.nodes+piece-1)/piece, (r.edges+piece-1)/piece
 	targetPieces := 0
@@ -328,14 +338,13 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 		words(a.data)[0] = 0 // a reused slab holds old bytes, and there may be no target
 	}
 	var next atomic.Int64
+	cold := &coldFill{h: h, rd: rd, r: r, parts: parts, sorted: make(chan struct{})}
 	err := parallel(e.Threads, func(int) error {
 		for {
 			i := int(next.Add(1)) - 1
 			switch {
 			case i == 0:
-				if err := h.fillCold(ctx, rd, r, nodes, parts, sort); err != nil {
-					return err
-				}
+				cold.sort(nodes, sort)
 				if err := e.fillSeeds(ctx, h.epoch, r, b); err != nil {
 					return err
 				}
@@ -356,7 +365,7 @@ func (h *hyperbatch) fill(ctx context.Context, rd *reader, r *record, b *Batch, 
 				lo := (i - nodePieces - edgePieces - 1) * piece
 				e.fillTargets(b, ends, lo, min(lo+piece, r.targets))
 			default:
-				return nil
+				return cold.copy(ctx)
 			}
 		}
 	})
@@ -424,30 +433,59 @@ func (h *hyperbatch) fillCached(nodes []uint32, lo, hi int, parts []part) {
 	}
 }
 
-// fillCold copies the rows of the minibatch's run.
-func (h *hyperbatch) fillCold(ctx context.Context, rd *reader, r *record, nodes []uint32, parts []part, sort []uint32) error {
-	if r.cold == 0 {
-		return nil
+// coldFill is the copying of a minibatch's run, whose chunks come from the device in
+// order, by any number of workers.
+type coldFill struct {
+	h      *hyperbatch
+	rd     *reader
+	r      *record
+	parts  []part
+	sorted chan struct{} // closed when locals are known
+	locals []uint32      // local ids of the run's rows, nil where sorting failed
+
+	mu   sync.Mutex
+	next int64 // first row that nobody has taken
+}
+
+// sort finds out where the run's rows belong.
+func (f *coldFill) sort(nodes, mem []uint32) {
+	defer close(f.sorted)
+	if f.r.cold == 0 {
+		return
 	}
-	ids, locals := h.coldRows(nodes, sort)
-	if len(ids) != r.cold {
+	ids, locals := f.h.coldRows(nodes, mem)
+	if len(ids) != f.r.cold {
 		panic("operation: a run holds other rows than its minibatch needs")
 	}
-	for k := int64(0); k < int64(r.cold); {
-		c, err := rd.take(ctx, rd.runs, &rd.runsErr)
-		if c == nil {
+	f.locals = locals
+}
+
+// copy copies chunks until none is left.
+func (f *coldFill) copy(ctx context.Context) error {
+	<-f.sorted
+	for {
+		f.mu.Lock()
+		at := f.next
+		if at == int64(len(f.locals)) {
+			f.mu.Unlock()
+			return nil
+		}
+		c, err := f.rd.next(ctx, f.rd.runs, &f.rd.runsErr)
+		if c != nil {
+			f.next += c.rows
+		}
+		f.mu.Unlock()
+		if err != nil {
 			return err
 		}
-		if err == nil {
-			copyRows(c.buf[c.skip:], h.e.stride, nil, locals[k:k+c.rows], parts)
-			k += c.rows
+		if err = <-c.ready; err == nil {
+			copyRows(c.buf[c.skip:], f.h.e.stride, nil, f.locals[at:at+c.rows], f.parts)
 		}
-		rd.freeR <- c.buf[:cap(c.buf)]
+		f.rd.freeR <- c.buf[:cap(c.buf)]
 		if err != nil {
 			return err
 		}
 	}
-	return nil
 }
 
 // fillSeeds writes what the seeds were named by.

@@ -143,7 +143,7 @@ func (w *window) readHubEdgeIDs(ctx context.Context, u unit, n int, pages []byte
 // loadHub loads every piece of a hub, whole and in ascending order, as the
 // published algorithm does. Room for what is drawn is taken here, before the
 // workers get the pieces: each of them then fills in what lies in its own.
-func (w *window) loadHub(ctx context.Context, block, pieces int, units chan<- unit) error {
+func (w *window) loadHub(ctx context.Context, block, pieces int, s *sweep) error {
 	row := w.bucket.row(block)
 	n := w.drawn(w.hubDegree(block, pieces))
 	at, err := w.take(n * len(row))
@@ -155,11 +155,9 @@ func (w *window) loadHub(ctx context.Context, block, pieces int, units chan<- un
 		at += uint32(n)
 	}
 	for i := range pieces {
-		f, err := w.acquire(ctx, block+i)
-		if err != nil {
+		if err := w.load(ctx, s, unit{block: block + i, pieces: pieces, first: block}); err != nil {
 			return err
 		}
-		units <- unit{block: block + i, pieces: pieces, frame: f, first: block}
 	}
 	return nil
 }
