@@ -5,6 +5,8 @@ PYTHON  ?= python3
 VENV    := .venv
 BIN     := $(VENV)/bin
 RESULTS := _results
+# How long each fuzz target runs.
+FUZZTIME ?= 10s
 PYTEST  := $(BIN)/python -m pytest -q
 # An interpreter that has torch and torch_geometric, for the tests that need them.
 TORCH_PYTHON ?=
@@ -13,7 +15,7 @@ SOURCES := $(shell find layout goagnes kernels capi python/goagnes -type f \
              \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.py' -o -name '*.pyi' \) ! -name '*_test.go') \
            go.mod go.sum setup.py pyproject.toml VERSION
 
-.PHONY: help demo install test check lint bench go-tests python-tests torch-tests readme-tests totals venv clean
+.PHONY: help demo install test check lint bench fuzz go-tests python-tests torch-tests readme-tests totals venv clean
 
 help:
 	@echo 'make demo      build, install into .venv, train on a graph larger than its memory (under 5 minutes)'
@@ -21,6 +23,7 @@ help:
 	@echo 'make check     the fast tests (under 2 minutes)'
 	@echo 'make test      all tests'
 	@echo 'make lint      house rules, formatters, linters, type checker'
+	@echo 'make fuzz      every fuzz target for FUZZTIME (10s)'
 	@echo 'make bench     micro-benchmarks of the Go packages'
 	@echo 'make clean     remove everything that was built here'
 
@@ -98,6 +101,11 @@ endif
 readme-tests: install
 	@mkdir -p $(RESULTS)
 	$(PYTEST) -m readme --junitxml=$(RESULTS)/readme.xml tests/test_readme.py
+
+# Inputs that were found are kept in testdata/fuzz beside the target.
+fuzz:
+	@mkdir -p $(RESULTS)/fuzz
+	@tests/fuzz.sh $(FUZZTIME) $(RESULTS)/fuzz
 
 totals:
 	@$(BIN)/python tests/totals.py $(RESULTS)

@@ -116,7 +116,7 @@ var ErrClosed = errors.New("the loader is closed")
 func New(o Options) (*Engine, error) {
 	m := o.Store.Manifest()
 	if m.NumNodes >= math.MaxUint32 {
-		return nil, fmt.Errorf("a graph of %d nodes: minibatches are prepared from graphs of fewer than 2^32-1 nodes", m.NumNodes)
+		return nil, tooManyNodes(m.NumNodes)
 	}
 	if o.Threads <= 0 {
 		o.Threads = runtime.GOMAXPROCS(0)

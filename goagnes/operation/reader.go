@@ -50,10 +50,16 @@ type Reader struct {
 	ids      *storage.Section // original -> id of the source, likewise
 }
 
+// tooManyNodes refuses a store that the format allows: ids take 4 bytes here, and
+// the last of them stands for none.
+func tooManyNodes(n int64) error {
+	return layout.Errorf(layout.Unsupported, layout.ManifestFile, "a graph of %d nodes: graphs of fewer than 2^32-1 nodes are read", n)
+}
+
 // NewReader returns a reader of an open store.
 func NewReader(store *storage.Store, table *memory.ObjectIndex) (*Reader, error) {
 	if n := store.Manifest().NumNodes; n >= math.MaxUint32 {
-		return nil, fmt.Errorf("a graph of %d nodes: rows are read from graphs of fewer than 2^32-1 nodes", n)
+		return nil, tooManyNodes(n)
 	}
 	blocks, err := newGraphBlocks(store, table, true)
 	if err != nil {

@@ -174,30 +174,3 @@ func TestWriteHeaderRoundTrip(t *testing.T) {
 		}
 	}
 }
-
-func FuzzReadHeader(f *testing.F) {
-	f.Add(file(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }"))
-	f.Add(file(2, "{'descr': '>i8', 'fortran_order': True, 'shape': (2L,), }"))
-	f.Add(file(3, "{'shape': (), 'descr': '|b1', 'fortran_order': False}"))
-	f.Fuzz(func(t *testing.T, in []byte) {
-		h, err := ReadHeader(bytes.NewReader(in))
-		if err != nil {
-			var e *Error
-			if !errors.As(err, &e) {
-				t.Fatalf("untyped error %v", err)
-			}
-			return
-		}
-		if h.DataOffset > int64(len(in)) || h.DataBytes() < 0 || !h.DType.Valid() || len(h.Shape) > MaxDims {
-			t.Fatalf("%+v from %q", h, in)
-		}
-		var b bytes.Buffer
-		if _, err := WriteHeader(&b, h.DType, h.Shape); err != nil {
-			t.Fatal(err)
-		}
-		back, err := ReadHeader(&b)
-		if err != nil || back.DType != h.DType || !slices.Equal(back.Shape, h.Shape) {
-			t.Fatalf("%+v came back as %+v: %v", h, back, err)
-		}
-	})
-}
