@@ -34,13 +34,15 @@ func (x Explanation) String() string {
 		}
 		return no
 	}
+	count := func(n int64, one, many string) string { return fmt.Sprintf("%d %s", n, choose(n == 1, one, many)) }
 	add("mode", "%s, blocks of %s; of hubs %s", x.Mode, mib(x.BlockSize), choose(x.WholeBlocks, "every block", "the pages with drawn neighbours alone"))
-	add("epoch", "%d minibatches of about %d nodes and %d edges, in %d hyperbatches of at most %d", x.Minibatches, x.Nodes, x.Edges, x.Hyperbatches, x.Hyperbatch)
-	add("sampling", "%d windows a hyperbatch; %d frames for %d graph blocks%s; samples %s", x.Windows, x.GraphFrames, x.GraphBlocks,
+	add("epoch", "%s of about %s and %s, in %s of at most %d", count(x.Minibatches, "minibatch", "minibatches"), count(x.Nodes, "node", "nodes"),
+		count(x.Edges, "edge", "edges"), count(x.Hyperbatches, "hyperbatch", "hyperbatches"), x.Hyperbatch)
+	add("sampling", "%s a hyperbatch; %s for %s%s; samples %s", count(x.Windows, "window", "windows"), count(x.GraphFrames, "frame", "frames"), count(x.GraphBlocks, "graph block", "graph blocks"),
 		choose(x.KeepsGraph, ", kept", ""), choose(x.SpillsSamples, "go to scratch", "stay in memory"))
 	if x.FeatureBlocks > 0 {
-		add("gathering", "%d sweeps a hyperbatch; %d frames for %d feature blocks; %d rows cached%s; %s", x.FeatureSweeps, x.FeatureFrames, x.FeatureBlocks,
-			x.CacheRows, choose(x.KeepsRows, ", kept", ""), choose(x.SpillsRows, "the others go to scratch", "none goes to scratch"))
+		add("gathering", "%s a hyperbatch; %s for %s; %s cached%s; %s", count(x.FeatureSweeps, "sweep", "sweeps"), count(x.FeatureFrames, "frame", "frames"),
+			count(x.FeatureBlocks, "feature block", "feature blocks"), count(x.CacheRows, "row", "rows"), choose(x.KeepsRows, ", kept", ""), choose(x.SpillsRows, "the others go to scratch", "none goes to scratch"))
 	}
 	add("memory", "%s", mib(x.BudgetBytes))
 	shares := slices.Clone(x.Memory)

@@ -100,3 +100,23 @@ func TestExplain(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainCounts: one of a thing is named as one.
+func TestExplainCounts(t *testing.T) {
+	g := ringGraph(40)
+	path := filepath.Join(t.TempDir(), "store")
+	g.build(t, path, goagnes.BuildOptions{})
+	s := open(t, path, goagnes.OpenOptions{Memory: 64 << 20})
+	for size, says := range map[int][]string{
+		1000: {"1 minibatch of about ", "in 1 hyperbatch of at most"},
+		10:   {" minibatches of about ", "in 1 hyperbatch of at most"},
+	} {
+		l := load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{2}, BatchSize: size})
+		text := l.Explain().String()
+		for _, want := range append(says, "1 window a hyperbatch", "for 1 graph block", "for 1 feature block") {
+			if !strings.Contains(text, want) {
+				t.Errorf("batch size %d: %q is not in:\n%s", size, want, text)
+			}
+		}
+	}
+}

@@ -167,7 +167,27 @@ func TestStripeDirectories(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("directories in another order", open(path, stripes[1], stripes[0]), "order")
-	refused("one directory", open(path, stripes[0]), "2 directories")
+	for what, err := range map[string]error{
+		"opened": open(path, stripes[0]),
+		"verified": func() error {
+			_, err := goagnes.Verify(t.Context(), path, goagnes.VerifyOptions{Stripes: stripes[:1]})
+			return err
+		}(),
+	} {
+		if goagnes.Class(err) != goagnes.ClassUsage || !strings.Contains(err.Error(), "over 2 directories") {
+			t.Errorf("one directory of two, %s: %v", what, err)
+		}
+	}
+	plain := filepath.Join(root, "plain")
+	if err := small(t, plain, nil, false); err != nil {
+		t.Fatal(err)
+	}
+	_, verified := goagnes.Verify(t.Context(), plain, goagnes.VerifyOptions{Stripes: stripes})
+	for _, err := range []error{open(plain, stripes...), verified} {
+		if goagnes.Class(err) != goagnes.ClassUsage || !strings.Contains(err.Error(), "leave stripes out") {
+			t.Errorf("stripes of a store without: %v", err)
+		}
+	}
 
 	moved := stripes[1] + "-moved"
 	if err := os.Rename(stripes[1], moved); err != nil {

@@ -78,7 +78,10 @@ func (b *ReadBatch) Array(name string) (operation.Array, bool) {
 // the checksums of all but the arrays' elements. Faults are of type *Error.
 func Open(dir string) (r *Reader, err error) {
 	x, finished, err := Peek(storage.OS, dir)
+	var mismatch *MismatchError
 	switch {
+	case errors.As(err, &mismatch):
+		return nil, faultf(dir, "is no folder: an export is one")
 	case err != nil:
 		return nil, err
 	case x == nil:

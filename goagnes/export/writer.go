@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
+	"golang.org/x/sys/unix"
 )
 
 // Writer writes one export. It is used by one goroutine.
@@ -36,6 +37,9 @@ func Peek(fsys storage.FS, dir string) (x *Index, finished bool, err error) {
 	for _, name := range []string{IndexFile, PartialFile} {
 		path := filepath.Join(dir, name)
 		b, err := readWhole(fsys, path, MaxIndex)
+		if errors.Is(err, unix.ENOTDIR) {
+			return nil, false, &MismatchError{dir, "is no folder; give a new or empty folder"}
+		}
 		if err != nil {
 			return nil, false, err
 		}
@@ -59,8 +63,14 @@ func Create(fsys storage.FS, dir string, x Index, overwrite bool) (w *Writer, er
 	x.Format, x.Version, x.Epochs, x.Totals = Format, Version, nil, nil
 	x.setID()
 	made := fsys.Mkdir(dir, 0o755)
-	if made != nil && !errors.Is(made, fs.ErrExist) {
+	switch {
+	case errors.Is(made, fs.ErrNotExist), errors.Is(made, unix.ENOTDIR):
+		return nil, &MismatchError{dir, "the folder that is to hold it does not exist; make it, or give another"}
+	case made != nil && !errors.Is(made, fs.ErrExist):
 		return nil, made
+	}
+	if st, err := fsys.Stat(dir); err == nil && !st.IsDir() {
+		return nil, &MismatchError{dir, "is no folder; give a new or empty folder"}
 	}
 	// Also where it was there: by a run that was killed before it came this far.
 	// What others have made, in a directory that may not be read, is theirs.

@@ -38,6 +38,22 @@ func (e *Error) Class() string {
 	return "io"
 }
 
+// StripesError is a refusal of stripe directories that are not as many as the store
+// has.
+type StripesError struct {
+	Named, Striped int
+}
+
+func (e *StripesError) Error() string {
+	if e.Striped == 0 {
+		return fmt.Sprintf("stripes: %d directories are named, and the store is not striped: leave stripes out", e.Named)
+	}
+	return fmt.Sprintf("stripes: %d directories are named, and the store is striped over %d directories: name all of them, in their order", e.Named, e.Striped)
+}
+
+// Class returns the error class "usage".
+func (e *StripesError) Class() string { return "usage" }
+
 // ScratchError is a refusal to write more scratch than scratch_limit allows.
 type ScratchError struct {
 	Dir               string

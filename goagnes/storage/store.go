@@ -111,11 +111,14 @@ func (s *Store) open(o StoreOptions) error {
 
 // StripeDirs returns the directories over which a store is striped, none where
 // it is not: those given, or else those that its manifest names. Each must be
-// the stripe directory of this store and in its place.
+// the stripe directory of this store and in its place. Too many or too few given
+// are a *StripesError.
 func StripeDirs(fsys FS, m *layout.Manifest, given []string) ([]string, error) {
 	dirs := given
 	if len(dirs) == 0 {
 		dirs = m.Stripes
+	} else if len(dirs) != m.Settings.Stripes {
+		return nil, &StripesError{Named: len(dirs), Striped: m.Settings.Stripes}
 	}
 	if len(dirs) == 0 && m.Settings.Stripes == 0 {
 		return nil, nil

@@ -215,6 +215,10 @@ func TestRefusals(t *testing.T) {
 		want  string
 	}{
 		{"no edges", Options{}, "usage", "edges are missing"},
+		{"negative memory", Options{Edges: edges, Memory: -1}, "usage", "memory=-1"},
+		{"negative scratch", Options{Edges: edges, ScratchLimit: -2}, "usage", "scratch_limit=-2"},
+		{"negative threads", Options{Edges: edges, Threads: -3}, "usage", "num_threads=-3"},
+		{"negative nodes", Options{Edges: edges, NumNodes: -4}, "usage", "num_nodes=-4"},
 		{"order", Options{Edges: edges, Order: "best"}, "usage", `order="best"`},
 		{"ids", Options{Edges: edges, IDs: "sparse"}, "usage", `ids="sparse"`},
 		{"block size", Options{Edges: edges, BlockSize: 5000}, "usage", "block_size=5000"},

@@ -133,8 +133,13 @@ func (o *Options) complete() error {
 	if o.Memory == 0 {
 		o.Memory = DefaultMemory
 	}
-	if o.Memory < 0 || o.ScratchLimit < 0 || o.Threads < 0 || o.NumNodes < 0 {
-		return fault.Usage("memory, scratch_limit, threads and num_nodes are not negative")
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"memory", o.Memory}, {"scratch_limit", o.ScratchLimit}, {"num_threads", int64(o.Threads)}, {"num_nodes", o.NumNodes}} {
+		if n.value < 0 {
+			return fault.Usage("%s=%d: it is not negative", n.name, n.value)
+		}
 	}
 	if o.NumNodes > edgelist.MaxNodes {
 		return edgelist.TooManyNodes("num_nodes")

@@ -163,7 +163,7 @@ func parse(set *flag.FlagSet, args, positions []string) ([]string, error) {
 			if errors.Is(err, flag.ErrHelp) {
 				return nil, err
 			}
-			return nil, usagef("%s: %v (see goagnes help %s)", set.Name(), err, set.Name())
+			return nil, usagef("%s: %s (see goagnes help %s)", set.Name(), dashed(err.Error()), set.Name())
 		}
 		rest := set.Args()
 		if len(rest) == 0 {
@@ -182,6 +182,15 @@ func parse(set *flag.FlagSet, args, positions []string) ([]string, error) {
 		return nil, usagef("%s: %q is one argument too many (see goagnes help %s)", set.Name(), found[len(positions)], set.Name())
 	}
 	return found, nil
+}
+
+// dashed writes the flag that a message of package flag names as everything else
+// here does: with two dashes.
+func dashed(message string) string {
+	for _, before := range []string{"for flag -", "not defined: -", "needs an argument: -"} {
+		message = strings.Replace(message, before, before+"-", 1)
+	}
+	return message
 }
 
 // describe writes the flags of a verb, two columns, for its help text.
