@@ -71,9 +71,7 @@ package build
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -125,6 +123,13 @@ func build(ctx context.Context, path string, o Options, t workspace.Tuning) (rep
 		return nil, &ledger.BudgetError{Consumer: "the build", Need: b.enough(baseMemory + b.workMemory()), Free: b.Mem.Free(), Total: b.Mem.Total}
 	}
 	if err := b.roomToWork(); err != nil {
+		return nil, err
+	}
+	known := o.knownNodes()
+	if known > edgelist.MaxNodes {
+		return nil, edgelist.TooManyNodes("the node arrays")
+	}
+	if err := nodes.Check(ctx, o.Arrays, o.Splits, known, o.FeatureDType); err != nil {
 		return nil, err
 	}
 	if b.store, err = staging.Open(w, path, o.Overwrite, o.Stripes, o.BlockSize, o.writeBuffer()); err != nil {
@@ -219,19 +224,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 		defer kept.Drop()
 		edges, b.keeps = kept, true
 	}
-	known := int64(-1)
-	if b.o.NumNodes > 0 {
-		known = b.o.NumNodes
-	} else if x := b.o.Arrays["x"]; x != nil {
-		known = x.Len()
-	} else {
-		for _, name := range slices.Sorted(maps.Keys(b.o.Arrays)) {
-			known = max(known, b.o.Arrays[name].Len())
-		}
-	}
-	if known > edgelist.MaxNodes {
-		return nil, edgelist.TooManyNodes("the node arrays")
-	}
+	known := b.o.knownNodes()
 	settings := layout.Settings{BlockSize: b.o.BlockSize, Compression: b.o.Compression, IDs: layout.IDsDense}
 	var ranks *rank.Ranks
 	if b.o.NodeIDs != nil || b.o.IDs == layout.IDsRank || b.o.IDs == IDsAuto && b.o.RankIDs && known < 0 && len(b.o.Splits) == 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -11,10 +13,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/ledger"
 	"github.com/goagnes/goagnes/layout/build/order"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
+	"github.com/goagnes/goagnes/layout/build/source/sourcetest"
 	"github.com/goagnes/goagnes/layout/build/workspace"
 )
 
@@ -389,6 +394,126 @@ func TestKeptEdges(t *testing.T) {
 		}
 		if r.PeakMemoryPlanned > c.memory {
 			t.Errorf("%+v: %d bytes planned", c, r.PeakMemoryPlanned)
+		}
+	}
+}
+
+// An array or a split that cannot be kept is refused before an edge is read and a
+// directory made.
+func TestRefusedBeforeEdgesAreRead(t *testing.T) {
+	scans := 0
+	edges := uncounted{edgesOf([]int64{0, 1}, []int64{1, 2}), &scans}
+	rows := func(d layout.DType, shape ...int64) source.Rows {
+		n := int64(d.Size())
+		for _, k := range shape {
+			n *= k
+		}
+		return rowsOf("a", d, make([]byte, n), shape...)
+	}
+	arrays := func(name string, r source.Rows) Options {
+		return Options{Edges: edges, Arrays: map[string]source.Rows{"x": rows(layout.Float32, 3, 2), name: r}}
+	}
+	split := func(name string, r source.Rows) Options {
+		return Options{Edges: edges, Arrays: map[string]source.Rows{"x": rows(layout.Float32, 3, 2)}, Splits: map[string]source.Rows{name: r}}
+	}
+	for want, o := range map[string]Options{
+		"features of type float64":        arrays("x", rows(layout.Float64, 3, 2)),
+		"features of type int8":           arrays("x", rows(layout.Int8, 3, 2)),
+		"rows of no features":             arrays("x", rows(layout.Float32, 3, 0)),
+		"4 rows for 3 nodes":              arrays("y", rows(layout.Int64, 4)),
+		"labels with rows of shape [2]":   arrays("y", rows(layout.Int64, 3, 2)),
+		"label 0.5":                       arrays("y", rowsOf("a", layout.Float32, words([]float32{0, 1, 0.5}), 3)),
+		"label 18446744073709551615":      arrays("y", rowsOf("a", layout.Uint64, words([]uint64{0, 1, 1<<64 - 1}), 3)),
+		"2 rows for 3 nodes":              arrays("weight", rows(layout.Int64, 2)),
+		"is taken":                        arrays("in_degree", rows(layout.Int64, 3)),
+		"begins with a letter":            arrays("-", rows(layout.Int64, 3)),
+		"a mask of 4 values":              split("val", rows(layout.Bool, 4)),
+		"split \"val\" of type float32":   split("val", rows(layout.Float32, 3)),
+		"a split with rows of shape":      split("val", rows(layout.Int64, 3, 1)),
+		"split name":                      split("a.b", rows(layout.Int64, 3)),
+		"the node arrays: more than 4294": {Edges: edges, Arrays: map[string]source.Rows{"x": manyRows{1 << 32}}},
+	} {
+		dir := t.TempDir()
+		made := 0
+		o.FS = storage.FS(makes{storage.OS, &made})
+		_, err := Build(t.Context(), filepath.Join(dir, "store"), o)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		if scans > 0 || made > 0 {
+			t.Errorf("%s: %d scans of the edges, %d directories made before the refusal", want, scans, made)
+		}
+		scans = 0
+	}
+}
+
+// makes counts the directories that are made.
+type makes struct {
+	storage.FS
+	made *int
+}
+
+func (m makes) Mkdir(path string, mode fs.FileMode) error {
+	*m.made++
+	return m.FS.Mkdir(path, mode)
+}
+
+// manyRows is an array of so many rows that nobody reads.
+type manyRows struct{ n int64 }
+
+func (m manyRows) Len() int64          { return m.n }
+func (m manyRows) RowShape() []int64   { return []int64{1} }
+func (m manyRows) DType() layout.DType { return layout.Float32 }
+func (m manyRows) Name() string        { return "many" }
+func (m manyRows) Scan(context.Context, func(int64, []byte) error) error {
+	panic("build: rows are read that were to be refused")
+}
+
+// So are archives of the published forms, whatever member is at fault.
+func TestArchivesRefusedBeforeAnythingIsWritten(t *testing.T) {
+	ints, floats := sourcetest.Ints, sourcetest.Floats
+	doubles := sourcetest.Grid{Shape: []int64{4, 3}, Values: make([]int64, 12)}.NPY(layout.Float64, false, false, 1)
+	mask := sourcetest.Grid{Shape: []int64{1, 4}, Values: []int64{1, 0, 0, 0}}.NPY(layout.Bool, false, false, 1)
+	gnn := map[string][]byte{
+		"adj_indptr": ints([]int64{5}, 0, 1, 2, 3, 3), "adj_indices": ints([]int64{3}, 1, 0, 1), "adj_data": floats([]int64{3}, 1, 1, 1), "adj_shape": ints([]int64{2}, 4, 4),
+		"attr_indptr": ints([]int64{5}, 0, 1, 1, 1, 2), "attr_indices": ints([]int64{2}, 2, 0), "attr_data": floats([]int64{2}, 5, 6), "attr_shape": ints([]int64{2}, 4, 3),
+		"labels": ints([]int64{4}, 0, 1, 1, 0),
+	}
+	heterophilous := map[string][]byte{
+		"node_features": floats([]int64{4, 1}, 1, 2, 3, 4), "node_labels": ints([]int64{4}, 0, 1, 0, 1), "edges": ints([]int64{3, 2}, 0, 1, 1, 2, 2, 3),
+		"train_masks": mask, "val_masks": mask, "test_masks": mask,
+	}
+	planted := func(files map[string][]byte, name string, b []byte) map[string][]byte {
+		files = maps.Clone(files)
+		files[name] = b
+		return files
+	}
+	for want, files := range map[string]map[string][]byte{
+		"":                              gnn,
+		"attr_indices[1]: column 9":     planted(gnn, "attr_indices", ints([]int64{2}, 2, 9)),
+		"attr_indptr[2]: 0 after 1":     planted(gnn, "attr_indptr", ints([]int64{5}, 0, 1, 0, 1, 2)),
+		"attr_data: 3 values":           planted(gnn, "attr_data", floats([]int64{3}, 5, 6, 7)),
+		"features of type int64":        planted(gnn, "attr_data", ints([]int64{2}, 5, 6)),
+		"labels[3]: label -7":           planted(gnn, "labels", ints([]int64{4}, 0, 1, 1, -7)),
+		"labels: 3 rows for 4 nodes":    planted(gnn, "labels", ints([]int64{3}, 0, 1, 1)),
+		" ":                             heterophilous,
+		"features of type float64":      planted(heterophilous, "node_features", doubles),
+		"node_labels[0]: label -2":      planted(heterophilous, "node_labels", ints([]int64{4}, -2, 1, 0, 1)),
+		"val_masks: ids of type":        planted(heterophilous, "val_masks", floats([]int64{4}, 1, 0, 0, 0)),
+		"val_masks: a mask of length 3": planted(heterophilous, "val_masks", sourcetest.Grid{Shape: []int64{3}, Values: []int64{1, 0, 0}}.NPY(layout.Bool, false, false, 1)),
+	} {
+		made := 0
+		d, err := formats.Open(t.Context(), sourcetest.Archive(t, 8, files), "auto", source.Options{})
+		if err == nil {
+			o := Options{Edges: d.Edges, Arrays: d.Arrays, Splits: d.Splits, NumNodes: d.NumNodes, FS: makes{storage.OS, &made}}
+			_, err = Build(t.Context(), filepath.Join(t.TempDir(), "store"), o)
+		}
+		sound := strings.TrimSpace(want) == ""
+		if sound && (err != nil || made == 0) {
+			t.Errorf("a sound archive: %v, %d directories made", err, made)
+		}
+		if !sound && (err == nil || made > 0 || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q; %d directories made", err, want, made)
 		}
 	}
 }

@@ -152,3 +152,18 @@ func (o *Options) complete() error {
 	}
 	return nil
 }
+
+// knownNodes is the number of nodes that the options tell, -1 where the edges have to.
+func (o *Options) knownNodes() int64 {
+	if o.NumNodes > 0 {
+		return o.NumNodes
+	}
+	if x := o.Arrays["x"]; x != nil {
+		return x.Len()
+	}
+	known := int64(-1)
+	for _, rows := range o.Arrays {
+		known = max(known, rows.Len())
+	}
+	return known
+}

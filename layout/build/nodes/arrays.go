@@ -85,9 +85,10 @@ func (b *Writer) featureJob(rows source.Rows) (*rowJob, error) {
 // labelJob keeps integers as they are, turns other numbers into int64, and finds
 // the number of classes. A negative label says that a node has none.
 func (b *Writer) labelJob(rows source.Rows) (*rowJob, error) {
+	var notes []string
 	switch shape := rows.RowShape(); {
 	case len(shape) == 1 && shape[0] == 1:
-		b.Note("y has shape (nodes, 1) and is kept as (nodes,)")
+		notes = append(notes, "y has shape (nodes, 1) and is kept as (nodes,)")
 	case len(shape) != 0:
 		return nil, fault.Unsupported("%s: labels with rows of shape %v; a node has one class label", rows.Name(), shape)
 	}
@@ -95,7 +96,7 @@ func (b *Writer) labelJob(rows source.Rows) (*rowJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j.shape = nil
+	j.shape, j.notes = nil, notes
 	d := rows.DType()
 	size := int64(d.Size())
 	seen := func(i, label int64) error {
@@ -131,11 +132,11 @@ func (b *Writer) labelJob(rows source.Rows) (*rowJob, error) {
 			}
 			return buf[:8*n], nil
 		}
-		b.Note(fmt.Sprintf("labels of type %s are kept as int64", d))
+		j.notes = append(j.notes, fmt.Sprintf("labels of type %s are kept as int64", d))
 	default:
 		if d == layout.Bool {
 			j.dtype = layout.Uint8
-			b.Note("labels of type bool are kept as uint8")
+			j.notes = append(j.notes, "labels of type bool are kept as uint8")
 		}
 		j.convert = func(first int64, in, _ []byte) ([]byte, error) {
 			for i := range int64(len(in)) / size {

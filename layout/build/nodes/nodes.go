@@ -39,6 +39,9 @@ func (b *Writer) WriteArrays(arrays map[string]source.Rows, internal []uint32) (
 		if err != nil {
 			return 0, err
 		}
+		for _, s := range j.notes {
+			b.Note(s)
+		}
 		if err := b.writeRows(j); err != nil {
 			return 0, err
 		}

@@ -22,8 +22,9 @@ type rowJob struct {
 	section string
 	rows    source.Rows
 	dtype   layout.DType
-	shape   []int64 // of one row
-	stride  int64   // bytes of a row as stored
+	shape   []int64  // of one row
+	stride  int64    // bytes of a row as stored
+	notes   []string // what is changed on the way
 
 	// convert turns whole rows as read, the first of them row number first, into rows
 	// as stored. It may use buf, which has room for them, or return its input.
@@ -113,8 +114,8 @@ func (b *Writer) scanRows(j *rowJob, stage string, f func(first int64, rows []by
 
 // writeRows writes the section of a job.
 func (b *Writer) writeRows(j *rowJob) error {
-	if want := b.numNodes; j.rows.Len() != want {
-		return source.ErrorAt(j.rows.Name(), -1, "%d rows for %d nodes; there must be one row a node", j.rows.Len(), want)
+	if err := checkLen(j.rows, b.numNodes); err != nil {
+		return err
 	}
 	w, err := b.Create(layout.Section{Name: j.section, Kind: layout.KindArray, DType: j.dtype.String(), Rows: j.rows.Len(), RowShape: j.shape})
 	if err != nil {
@@ -132,6 +133,14 @@ func (b *Writer) writeRows(j *rowJob) error {
 		return err
 	}
 	return w.Close()
+}
+
+// checkLen holds an array to the number of nodes.
+func checkLen(rows source.Rows, numNodes int64) error {
+	if rows.Len() != numNodes {
+		return source.Errorf(rows.Name(), "%d rows for %d nodes; there must be one row a node", rows.Len(), numNodes)
+	}
+	return nil
 }
 
 // permuteRows writes rows in internal order.

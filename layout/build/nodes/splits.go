@@ -51,9 +51,6 @@ func (b *Writer) WriteSplits(splits map[string]source.Rows, wantTrain bool) (tra
 		}
 	}
 	for _, name := range names {
-		if !goodName.MatchString(name) {
-			return nil, fault.Usage("split name %q: a name has up to 64 letters, digits, '_' and '-', and begins with a letter or digit", name)
-		}
 		var mark [][]uint64
 		if name == TrainSplit && train != nil {
 			mark = append(mark, ledger.View[uint64](train.Bytes))
@@ -80,17 +77,30 @@ func (b *Writer) WriteSplits(splits map[string]source.Rows, wantTrain bool) (tra
 	return train, nil
 }
 
+// checkSplit refuses what cannot be a split of numNodes nodes, -1 where that is not
+// known, and tells a mask from ids.
+func checkSplit(name string, rows source.Rows, numNodes int64) (mask bool, err error) {
+	d := rows.DType()
+	mask = d == layout.Bool
+	switch {
+	case !goodName.MatchString(name):
+		return false, fault.Usage("split name %q: a name has up to 64 letters, digits, '_' and '-', and begins with a letter or digit", name)
+	case len(rows.RowShape()) != 0:
+		return false, fault.Unsupported("%s: a split with rows of shape %v; give one mask or one list of ids", rows.Name(), rows.RowShape())
+	case mask && numNodes >= 0 && rows.Len() != numNodes:
+		return false, source.Errorf(rows.Name(), "a mask of %d values for %d nodes", rows.Len(), numNodes)
+	case !mask && d != layout.Int32 && d != layout.Int64 && d != layout.Uint32 && d != layout.Uint64:
+		return false, source.Errorf(rows.Name(), "split %q of type %s; give a bool mask, or ids as int32, int64, uint32 or uint64", name, d)
+	}
+	return mask, nil
+}
+
 // writeSplit writes one split and sets the bits of its nodes.
 func (b *Writer) writeSplit(name string, rows source.Rows, mark [][]uint64) error {
 	d := rows.DType()
-	mask := d == layout.Bool
-	switch {
-	case len(rows.RowShape()) != 0:
-		return fault.Unsupported("%s: a split with rows of shape %v; give one mask or one list of ids", rows.Name(), rows.RowShape())
-	case mask && rows.Len() != b.numNodes:
-		return source.ErrorAt(rows.Name(), -1, "a mask of %d values for %d nodes", rows.Len(), b.numNodes)
-	case !mask && d != layout.Int32 && d != layout.Int64 && d != layout.Uint32 && d != layout.Uint64:
-		return source.ErrorAt(rows.Name(), -1, "split %q of type %s; give a bool mask, or ids as int32, int64, uint32 or uint64", name, d)
+	mask, err := checkSplit(name, rows, b.numNodes)
+	if err != nil {
+		return err
 	}
 	count := rows.Len()
 	if mask {

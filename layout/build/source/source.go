@@ -104,6 +104,13 @@ type Rows interface {
 	Name() string
 }
 
+// Checker is an array whose form shows only when it is read: a sparse matrix.
+type Checker interface {
+	Rows
+	// Check reads the array and returns what is wrong with its form.
+	Check(ctx context.Context) error
+}
+
 // Dataset is what one source holds.
 type Dataset struct {
 	// Format is the name of the format that was read.

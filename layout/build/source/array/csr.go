@@ -53,6 +53,11 @@ func (c *CSRRows) RowShape() []int64   { return []int64{c.columns} }
 func (c *CSRRows) DType() layout.DType { return c.data.Header.DType }
 func (c *CSRRows) Name() string        { return c.name }
 
+// Check reads the three arrays and returns the first fault in them.
+func (c *CSRRows) Check(ctx context.Context) error {
+	return c.Scan(ctx, func(int64, []byte) error { return nil })
+}
+
 func (c *CSRRows) Scan(ctx context.Context, f func(first int64, rows []byte) error) error {
 	size := int64(c.DType().Size())
 	rowBytes := c.columns * size
