@@ -22,7 +22,11 @@ type budgetAllocator struct {
 	out   map[*float32][]byte
 }
 
-const trainingPurpose = "training"
+const (
+	trainingPurpose = "training"
+	leastArray      = 64             // bytes of an array, however short
+	leastModel      = 8 * leastArray // of a model of few parameters
+)
 
 func newAllocator(b *memory.Budget) *budgetAllocator {
 	lease, err := b.Reserve(trainingPurpose, 0)
@@ -35,7 +39,7 @@ func newAllocator(b *memory.Budget) *budgetAllocator {
 // Allocate returns n floats, aligned to a page. Once minibatches are prepared it
 // takes no more of the budget than was set aside.
 func (b *budgetAllocator) Allocate(n int) ([]float32, error) {
-	size := max(int64(n)*4, 64)
+	size := max(int64(n)*4, leastArray)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if room := b.lease.Bytes() - b.used; size > room {
@@ -97,7 +101,7 @@ type consumer struct {
 	needs func(nodes, edges []int64) int64
 }
 
-func (c consumer) Needs(nodes, edges []int64) int64 { return max(c.needs(nodes, edges), 64) }
+func (c consumer) Needs(nodes, edges []int64) int64 { return max(c.needs(nodes, edges), leastArray) }
 
 // Aside returns what is set aside for minibatches.
 func (b *budgetAllocator) Aside() int64 {

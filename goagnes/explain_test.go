@@ -27,7 +27,7 @@ func TestExplain(t *testing.T) {
 		{"agnes", 7 << 18, 0, 0},
 		{"agnes", 8 << 20, 4, 128 << 10},
 		{"agnes-no", 8 << 20, 0, 0},
-		{"agnes-paper", 7 << 18, 0, 0},
+		{"agnes-paper", 5 << 19, 0, 0},
 		{"agnes-paper", 8 << 20, 4, 64 << 10},
 	} {
 		s := open(t, path, goagnes.OpenOptions{Memory: c.memory, Scratch: scratch, NumThreads: 2})

@@ -58,6 +58,11 @@ type LoaderOptions struct {
 	// loader sets aside for it. Default none.
 	Consumer      Consumer
 	ReleasesFirst bool // the consumer releases each batch before it asks for the next, so that one is in memory at a time
+
+	// Whoever makes several loaders compares their need with the budget, and what is
+	// taken beside them.
+	unchecked bool
+	beside    int64
 }
 
 // Consumer takes memory of a loader's budget for each minibatch it is handed.
@@ -128,6 +133,11 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		return nil, errors.Join(err, l.release())
 	}
 	l.before = l.files.Pool().Counters()
+	others := s.others(o.beside)
+	if l.share != nil {
+		used := budget.Used()
+		others = func(int64) int64 { return used }
+	}
 	held := 1
 	if o.ReleasesFirst {
 		held = 0
@@ -145,6 +155,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		Seeds:   seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
 		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Published: o.Mode == "agnes-paper",
 		GraphBuffer: o.GraphBuffer, FeatureBuffer: o.FeatureBuffer, Held: held, Consumer: o.Consumer,
+		Others: others, Unchecked: o.unchecked,
 		Outputs: operation.Outputs{
 			X: !o.NoFeatures, Y: true, NodeIDs: true, InputIDs: true, EdgeIDs: !o.NoEdgeIDs && len(o.NumNeighbors) > 0,
 			EdgeIndex: !o.Compact, CSC: o.Compact, Degree: o.Degree,
@@ -171,7 +182,7 @@ func (l *Loader) open(budget *memory.Budget) error {
 	if err != nil {
 		return err
 	}
-	files, err := storage.OpenStore(s.path, storage.StoreOptions{Pool: pool, ChecksumCache: s.checksumCache(), Stripes: s.files.Stripes()})
+	files, err := storage.OpenStore(s.path, storage.StoreOptions{Pool: pool, ChecksumCache: checksumCache(s.options.Memory), Stripes: s.files.Stripes()})
 	if err != nil {
 		return errors.Join(err, pool.Close())
 	}

@@ -32,7 +32,7 @@ func TestReads(t *testing.T) {
 		{"one hyperbatch, little memory", 7 << 18, 0, "", true},
 		{"hyperbatches of 5", 3 << 20, 5, "", false},
 		{"one minibatch at a time", 3 << 20, 0, "agnes-no", false},
-		{"as published", 7 << 18, 0, "agnes-paper", true},
+		{"as published", 5 << 19, 0, "agnes-paper", true},
 		{"as published, hyperbatches of 5", 3 << 20, 5, "agnes-paper", false},
 		{"as published, one minibatch at a time", 3 << 20, 1, "agnes-paper", false},
 	} {

@@ -136,11 +136,39 @@ func refuseRing(why error) error {
 	return &UnsupportedError{"io", storage.IOUring, `"auto" and "pread" are; ` + why.Error()}
 }
 
-func (s *Store) checksumCache() int64 { return min(int64(4<<20), max(s.options.Memory/64, 256<<10)) }
+// checksumCache returns the bytes of checksum tables that are kept under a budget.
+func checksumCache(memory int64) int64 { return min(int64(4<<20), max(memory/64, 256<<10)) }
+
+// tablesBytes returns the memory of what the store itself holds while it is open,
+// under a budget of that many bytes.
+func (s *Store) tablesBytes(memory int64) int64 {
+	n := s.files.MemoryFor(checksumCache(memory))
+	table := s.files.Section(layout.SectionIndex)
+	n += table.FileBytes() + memoryOfIndex(table)
+	if places := s.files.Section(layout.SectionPlaces); places != nil {
+		n += places.FileBytes()
+	}
+	return n
+}
+
+func memoryOfIndex(table *storage.Section) int64 {
+	return memory.ObjectIndexBytes(table.Bytes/layout.IndexEntryBytes - 1)
+}
+
+// others returns a function of what is in use now, and extra bytes more, under a
+// budget of so many bytes.
+func (s *Store) others(extra int64) func(total int64) int64 {
+	rest := s.budget.Used() - s.tablesBytes(s.options.Memory) + extra
+	return func(total int64) int64 { return rest + s.tablesBytes(total) }
+}
 
 func (s *Store) open() error {
 	var err error
-	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: s.checksumCache(), Stripes: s.options.Stripes}); err != nil {
+	if s.files, err = storage.OpenStore(s.path, storage.StoreOptions{Pool: s.pool, ChecksumCache: checksumCache(s.options.Memory), Stripes: s.options.Stripes}); err != nil {
+		return err
+	}
+	// All tables at once, so that a refusal names what all of them need.
+	if err := memory.Refusal("the tables of the store", s.options.Memory, 0, s.tablesBytes); err != nil {
 		return err
 	}
 	s.chooseScratch()
@@ -149,7 +177,7 @@ func (s *Store) open() error {
 	}
 	table := s.files.Section(layout.SectionIndex)
 	blocks := table.Bytes/layout.IndexEntryBytes - 1
-	directory := memory.ObjectIndexBytes(blocks)
+	directory := memoryOfIndex(table)
 	if err := s.reserve("object index table", table.FileBytes()+directory); err != nil {
 		return err
 	}

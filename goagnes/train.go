@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"slices"
 	"unsafe"
 
+	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/goagnes/train"
 	"github.com/goagnes/goagnes/layout"
@@ -79,6 +82,13 @@ func Train(ctx context.Context, s *Store, o TrainOptions) (*TrainReport, error) 
 		return settings.ArenaBytes(shape, nodes, edges, training)
 	}
 	o.Allocator = src.allocator
+	passes := map[string]train.Pass{}
+	for _, split := range []string{train.SplitTrain, train.SplitVal, train.SplitTest} {
+		passes[split] = settings.Pass(split, 0)
+	}
+	if err := src.check("training", max(settings.ModelBytes(shape), leastModel), passes); err != nil {
+		return nil, err
+	}
 	if o.Threads == 0 {
 		o.Threads = s.options.NumThreads
 	}
@@ -136,6 +146,13 @@ func Predict(ctx context.Context, s *Store, model string, o PredictOptions, f fu
 		return m.ArenaBytes(shape, nodes, edges)
 	}
 	o.Allocator = src.allocator
+	pass, err := o.PredictOptions.Pass(m)
+	if err != nil {
+		return err
+	}
+	if err := src.check("prediction", 0, map[string]train.Pass{o.Split: pass}); err != nil {
+		return err
+	}
 	if o.Threads == 0 {
 		o.Threads = s.options.NumThreads
 	}
@@ -166,6 +183,7 @@ type storeSource struct {
 	mode       string
 	allocator  *budgetAllocator
 	footprint  func(nodes, edges []int, training bool) int64
+	model      int64 // bytes of the model and its optimiser
 
 	loaders map[string]*Loader
 	splits  map[string]string // loader's key -> split
@@ -191,31 +209,77 @@ func (c *storeSource) stats() map[string]Stats {
 	return all
 }
 
+// loader returns the loader of a pass over a split.
+func (c *storeSource) loader(split string, pass train.Pass) (*Loader, error) {
+	key := fmt.Sprint(split, pass.Train, pass.Fanouts, pass.BatchSize, pass.Shuffle)
+	if l := c.loaders[key]; l != nil {
+		return l, nil
+	}
+	all := len(pass.Fanouts) > 0
+	for _, k := range pass.Fanouts {
+		all = all && k == -1
+	}
+	l, err := NewLoader(c.store, LoaderOptions{
+		NumNeighbors: slices.Clone(pass.Fanouts), InputNodes: InputNodes{Split: split}, BatchSize: pass.BatchSize,
+		Shuffle: pass.Shuffle, Seed: &c.seed, HyperbatchSize: c.hyperbatch, Mode: c.mode,
+		NoEdgeIDs: true, Compact: true, Degree: all, ReleasesFirst: true,
+		Consumer: consumer{c.allocator, func(nodes, edges []int64) int64 {
+			return c.footprint(ints(nodes), ints(edges), pass.Train)
+		}},
+		unchecked: true, beside: c.model,
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.loaders[key], c.splits[key] = l, split
+	return l, nil
+}
+
+// check makes the loaders of all passes and refuses a budget in which one of them
+// does not find room beside the model. What none of them needs they share.
+func (c *storeSource) check(what string, model int64, passes map[string]train.Pass) error {
+	c.model = model
+	others := c.store.others(model)
+	var loaders []*Loader
+	for _, split := range slices.Sorted(maps.Keys(passes)) {
+		if c.store.split(split) == nil {
+			continue
+		}
+		l, err := c.loader(split, passes[split])
+		if err != nil {
+			return err
+		}
+		loaders = append(loaders, l)
+	}
+	need := func(total int64) int64 {
+		steps, aside := int64(0), int64(0)
+		for _, l := range loaders {
+			n, err := l.engine.Need(total)
+			if err != nil {
+				return math.MaxInt64 // refused when the loader was made
+			}
+			steps, aside = max(steps, n-l.engine.NeedAside()), max(aside, l.engine.NeedAside())
+		}
+		return others(total) + steps + aside
+	}
+	total := c.store.budget.Total()
+	if err := memory.Refusal(what, total, others(total)-model, need); err != nil {
+		return err
+	}
+	for _, l := range loaders {
+		l.engine.Keep((total - need(total)) / int64(len(loaders)))
+	}
+	return nil
+}
+
 // Open starts a pass over a split.
 func (c *storeSource) Open(ctx context.Context, split string, pass train.Pass) (train.Stream, error) {
 	if c.store.split(split) == nil {
 		return emptyStream{}, nil
 	}
-	key := fmt.Sprint(split, pass.Train, pass.Fanouts, pass.BatchSize, pass.Shuffle)
-	l := c.loaders[key]
-	all := len(pass.Fanouts) > 0
-	for _, k := range pass.Fanouts {
-		all = all && k == -1
-	}
-	if l == nil {
-		var err error
-		l, err = NewLoader(c.store, LoaderOptions{
-			NumNeighbors: slices.Clone(pass.Fanouts), InputNodes: InputNodes{Split: split}, BatchSize: pass.BatchSize,
-			Shuffle: pass.Shuffle, Seed: &c.seed, HyperbatchSize: c.hyperbatch, Mode: c.mode,
-			NoEdgeIDs: true, Compact: true, Degree: all, ReleasesFirst: true,
-			Consumer: consumer{c.allocator, func(nodes, edges []int64) int64 {
-				return c.footprint(ints(nodes), ints(edges), pass.Train)
-			}},
-		})
-		if err != nil {
-			return nil, err
-		}
-		c.loaders[key], c.splits[key] = l, split
+	l, err := c.loader(split, pass)
+	if err != nil {
+		return nil, err
 	}
 	l.SetEpoch(pass.Epoch)
 	if err := l.Start(ctx); err != nil {
@@ -276,10 +340,11 @@ func (l *loaderStream) Next(ctx context.Context) (*train.Batch, error) {
 	return &l.batch, nil
 }
 
-// Close gives up what is left of the pass.
+// Close gives up what is left of the pass, and its scratch: passes over other
+// splits take turns with this one.
 func (l *loaderStream) Close() error {
 	l.loader.Stop()
-	return nil
+	return l.loader.engine.DropScratch()
 }
 
 func viewAs[T any](b []byte) []T {

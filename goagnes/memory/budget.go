@@ -34,11 +34,16 @@ type BudgetError struct {
 	Need     int64 // bytes asked for
 	Free     int64
 	Total    int64
+	Enough   int64 // budget that would do; 0: that with Need-Free bytes more
 }
 
 func (e *BudgetError) Error() string {
+	enough := e.Enough
+	if enough == 0 {
+		enough = e.Total - e.Free + e.Need
+	}
 	return fmt.Sprintf("%s needs %s, %s of the memory budget of %s are free: set memory to %d or more",
-		e.Consumer, size(e.Need), size(e.Free), size(e.Total), e.Total-e.Free+e.Need)
+		e.Consumer, size(e.Need), size(e.Free), size(e.Total), enough)
 }
 
 // Class returns the error class "budget".
@@ -56,6 +61,23 @@ func size(n int64) string {
 		v, u = v/1024, u+1
 	}
 	return fmt.Sprintf("%.4g %s", v, units[u])
+}
+
+// Refusal returns a *BudgetError where a budget of total bytes, of which others use
+// some, is below what is needed. need tells what a budget of so many bytes must
+// hold, others included: parts of it may be fractions of the budget, so it ascends
+// with the budget, slower than the budget itself. The error names the least budget
+// that is enough for its own need.
+func Refusal(consumer string, total, others int64, need func(total int64) int64) error {
+	needed := need(total)
+	if needed <= total {
+		return nil
+	}
+	enough := total
+	for n := needed; n > enough; n = need(enough) {
+		enough = n
+	}
+	return &BudgetError{Consumer: consumer, Need: needed - others, Free: max(0, total-others), Total: total, Enough: enough}
 }
 
 // NewBudget returns a budget of that many bytes.

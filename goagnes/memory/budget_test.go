@@ -17,7 +17,7 @@ func TestBudget(t *testing.T) {
 	}
 	var e *BudgetError
 	_, err = b.Reserve("cache", 401)
-	if !errors.As(err, &e) || *e != (BudgetError{"cache", 401, 400, 1000}) || e.Class() != "budget" ||
+	if !errors.As(err, &e) || *e != (BudgetError{Consumer: "cache", Need: 401, Free: 400, Total: 1000}) || e.Class() != "budget" ||
 		!strings.Contains(err.Error(), "cache") || !strings.Contains(err.Error(), "1001 or more") {
 		t.Fatalf("%v", err)
 	}

@@ -75,7 +75,8 @@ func (h *hyperbatch) setAside() error {
 		return nil
 	}
 	most := h.e.Consumer.Aside() + h.e.Budget.Free() - max(0, h.slabsHeld()-h.e.slabs.Counters().MappedBytes)
-	return h.e.Consumer.SetAside(max(needs, min(needs+needs/asideSlack, most)))
+	provided := max(h.e.NeedAside(), needs+h.e.spare()/2)
+	return h.e.Consumer.SetAside(max(needs, min(needs+needs/asideSlack, most, provided)))
 }
 
 // chunk is a piece of a run, or a record's body, on its way from scratch.

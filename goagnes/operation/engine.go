@@ -69,6 +69,11 @@ type Options struct {
 	Held                       int      // minibatches that the consumer still holds when it asks for the next: 0 or 1
 	Consumer                   Consumer // takes memory of the budget for minibatches; nil: none does
 	Outputs                    Outputs
+	// Others returns what others than the engine hold of a budget of that many bytes,
+	// for the number that a refusal names; default what is in use now.
+	Others func(total int64) int64
+	// Unchecked leaves it to the caller to compare Need with the budget.
+	Unchecked bool
 }
 
 // Engine prepares minibatches of one configuration, epoch after epoch. One
@@ -80,7 +85,10 @@ type Engine struct {
 	columns     []column         // what a row record holds
 	stride      int64            // bytes of a row record
 	plan        plan
-	freeAtStart int64 // of the budget, when the engine was made
+	freeAtStart int64   // of the budget, when the engine was made
+	least       largest // minibatch that is provided for
+	every       bool    // which is any that can be drawn
+	keeps       int64   // bytes that may be kept between hyperbatches
 	slabs       *memory.SlabPool
 	meter       meter
 
@@ -140,14 +148,56 @@ func New(o Options) (*Engine, error) {
 	add(layout.SectionOriginal, o.Outputs.NodeIDs)
 	add(layout.SectionDegree, o.Outputs.Degree)
 	e.freeAtStart = o.Budget.Free()
-	if e.plan, err = e.newPlan(); err != nil {
+	if e.plan, err = e.planFor(o.Budget.Total()); err != nil {
 		return nil, err
 	}
-	if need := e.plan.least(); need > o.Budget.Total() {
-		return nil, &memory.BudgetError{Consumer: "preparing minibatches", Need: need, Free: o.Budget.Total(), Total: o.Budget.Total()}
+	e.least, e.every = e.provided()
+	window := e.windowLeast(e.least)
+	if !o.Unchecked {
+		purpose := "preparing minibatches"
+		switch {
+		case o.GraphBuffer > 0 && o.FeatureBuffer > 0:
+			purpose += " with these graph_buffer and feature_buffer"
+		case o.GraphBuffer > 0:
+			purpose += " with this graph_buffer"
+		case o.FeatureBuffer > 0:
+			purpose += " with this feature_buffer"
+		}
+		if err := e.refuse(purpose, e.least, window); err != nil {
+			return nil, err
+		}
 	}
+	for _, b := range []struct {
+		argument string
+		bytes    int64
+	}{{"graph_buffer", o.GraphBuffer}, {"feature_buffer", o.FeatureBuffer}} {
+		if total := o.Budget.Total(); b.bytes > total {
+			return nil, &memory.BudgetError{Consumer: b.argument, Need: b.bytes, Free: total, Total: total}
+		}
+	}
+	e.keeps = max(0, e.freeAtStart-e.needsOf(&e.plan, e.least, window).total())
 	e.slabs = memory.NewSlabPool(o.Budget, o.Budget.Total())
 	return e, nil
+}
+
+// Keep bounds the bytes that the engine keeps between hyperbatches beyond its
+// need, where other engines share its budget. It must not be called within an epoch.
+func (e *Engine) Keep(bytes int64) { e.keeps = max(0, bytes) }
+
+// idleShare is the part of what may be kept, one in so many, that is for idle
+// minibatches.
+const idleShare = 4
+
+// spare returns what may be kept beside what is kept already, and beside idle
+// minibatches.
+func (e *Engine) spare() int64 {
+	n := e.keeps - e.keeps/idleShare
+	for _, c := range []*claim{e.keptGraph, e.keptRows} {
+		if c != nil && !e.plan.published {
+			n -= c.lease.Bytes()
+		}
+	}
+	return max(0, n)
 }
 
 // Minibatches returns the number of minibatches of an epoch.
@@ -178,6 +228,20 @@ func (e *Engine) Close() error {
 		err = errors.Join(err, e.scratch.Close())
 		e.scratch = nil
 	}
+	return err
+}
+
+// DropScratch removes the scratch files of an engine between epochs: the next that
+// spills makes them anew.
+func (e *Engine) DropScratch() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.scratch == nil {
+		return nil
+	}
+	err := e.scratch.Close()
+	e.scratch, e.samples, e.runs = nil, nil, nil
+	clear(e.grown)
 	return err
 }
 

@@ -129,6 +129,7 @@ func (e *Engine) Explain() Explanation {
 	// engine was made.
 	free := e.freeAtStart
 	trace := e.boundBytes()
+	leastWindow := e.windowLeast(e.least)
 	add("page trace", "epoch", trace)
 	free -= trace
 	if p.published && p.rows {
@@ -137,10 +138,10 @@ func (e *Engine) Explain() Explanation {
 	}
 	add("access counts", sampling+"+"+gathering, p.counts)
 	afterCounts := max(free-p.counts, 0)
-	resident := p.residentBytes(afterCounts, est, count)
+	resident := p.residentBytes(afterCounts, e.keeps, est, count)
 	out.SpillsSamples = resident == 0
 	add("samples", sampling+"+"+gathering+"+"+delivery, resident)
-	graph, keepGraph := p.graphBytes(max(afterCounts-resident, 0))
+	graph, keepGraph := p.graphBytes(max(afterCounts-resident, 0), leastWindow, e.keeps)
 	out.GraphFrames, out.KeepsGraph = graph/p.graphFrame, keepGraph && graph/p.graphFrame >= p.graphBlocks
 	while := sampling
 	if keepGraph {
@@ -148,9 +149,9 @@ func (e *Engine) Explain() Explanation {
 	}
 	add("graph buffer", while, graph)
 	forWindow := max(afterCounts-resident-graph, 0)
-	seeds := p.seedBytes(forWindow, min(int64(count)*int64(e.BatchSize), e.Seeds.Len()))
+	seeds := p.seedBytes(forWindow, leastWindow, min(int64(count)*int64(e.BatchSize), e.Seeds.Len()))
 	add("seeds", sampling, seeds)
-	window, fit := p.windowBytes(forWindow-seeds, est, count)
+	window, fit := p.windowBytes(forWindow-seeds, leastWindow, est, count)
 	add("sampling window", sampling, window)
 	out.Windows = int64((count + fit - 1) / fit)
 
@@ -182,7 +183,7 @@ func (e *Engine) Explain() Explanation {
 		if out.SpillsSamples {
 			d.body = roundUp(body, layout.PageSize)
 		}
-		g := p.gathering(free, d)
+		g := p.gathering(free, e.keeps, d)
 		accesses := x.nodes * float64(count)
 		distinct := touched(float64(p.nodes), accesses)
 		cached := min(distinct, float64(g.room/p.stride))

@@ -46,7 +46,7 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		return nil
 	}
 	g := &gatherer{h: h}
-	p := e.plan.gathering(e.Budget.Free(), h.drawn())
+	p := e.plan.gathering(e.Budget.Free(), e.spare()-h.residentBytes(), h.drawn())
 	h.readAhead = p.records
 	if p.keep { // as if every row were needed, so that every row is cached
 		for i := range h.counts.mem {

@@ -38,6 +38,14 @@ type hyperbatch struct {
 	readAhead int64 // records in scratch that delivery reads ahead
 }
 
+// residentBytes returns the memory that holds records.
+func (h *hyperbatch) residentBytes() int64 {
+	if h.resident == nil {
+		return 0
+	}
+	return int64(len(h.resident.mem))
+}
+
 // release returns what the hyperbatch holds.
 func (h *hyperbatch) release() {
 	h.counts.release()
@@ -63,19 +71,22 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		h.counter = memory.NewAccessCounter(h.counts.mem)
 	}
 	estimate := e.estimate()
-	if n := e.plan.residentBytes(e.Budget.Free(), estimate, h.count); n > 0 {
+	if n := e.plan.residentBytes(e.Budget.Free(), e.spare(), estimate, h.count); n > 0 {
 		if h.resident, err = e.claim("samples", n); err != nil {
 			return err
 		}
 	}
-	buffer, graph, err := e.graphBuffer()
+	buffer, graph, err := e.graphBuffer(h.residentBytes())
 	if err != nil {
 		return err
 	}
 	hits, misses := buffer.Hits(), buffer.Misses()
-	defer func() {
+	count := func() {
 		e.meter.graphHits.Add(buffer.Hits() - hits)
 		e.meter.graphMisses.Add(buffer.Misses() - misses)
+	}
+	defer func() {
+		count()
 		graph.release()
 	}()
 	restore, columns, err := e.decompressors()
@@ -88,7 +99,8 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		return err
 	}
 	defer h.dropSeeds()
-	size, at := e.plan.windowBytes(e.Budget.Free(), estimate, h.count)
+	leastWindow := e.windowLeast(e.least)
+	size, at := e.plan.windowBytes(e.Budget.Free(), leastWindow, estimate, h.count)
 	memoryOf, err := e.claim("sampling window", size)
 	if err != nil {
 		return err
@@ -107,9 +119,19 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		err := w.sample(ctx, done, n)
 		if isSplit(err) {
 			e.meter.splits.Add(1)
-			least := max(size/8, leastWindow)
-			if n == 1 && h.dropSeeds() {
+			least := max(size/8, windowStep)
+			if n == 1 {
+				h.dropSeeds()
 				least = 2 * layout.PageSize
+				if least, _ := e.plan.leastFrames(); graph != nil && int64(buffer.Frames()) > least { // a sweep makes do with fewer
+					count()
+					graph.release()
+					if graph, err = e.frames("graph buffer", least*e.plan.graphFrame); err != nil {
+						return err
+					}
+					buffer, hits, misses = memory.NewBuffer(graph.mem, e.plan.graphFrame), 0, 0
+					w.buffer = buffer
+				}
 			}
 			if more := min(2*size, size+e.Budget.Free()); more >= size+least {
 				memoryOf.release()
@@ -121,7 +143,11 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 				continue
 			}
 			if n == 1 {
-				return &memory.BudgetError{Consumer: "sampling one minibatch", Need: max(2*size, leastWindow), Free: size, Total: e.Budget.Total()}
+				need := max(size+windowStep, min(2*size, e.windowLeast(e.largest())))
+				if err := e.refuse("sampling one minibatch", e.least, need); err != nil {
+					return err
+				}
+				return &memory.BudgetError{Consumer: "sampling one minibatch", Need: need, Free: size, Total: e.Budget.Total()}
 			}
 			at = (n + 1) / 2
 			continue
@@ -195,7 +221,7 @@ func (e *Engine) holdBuffers() error {
 	if !e.plan.published {
 		return nil
 	}
-	if _, _, err := e.graphBuffer(); err != nil || !e.plan.rows {
+	if _, _, err := e.graphBuffer(0); err != nil || !e.plan.rows {
 		return err
 	}
 	_, _, err := e.featureBuffer(e.plan.featureFrames)
@@ -203,12 +229,13 @@ func (e *Engine) holdBuffers() error {
 }
 
 // graphBuffer returns the graph buffer, kept from before or made anew, and
-// what must be released after use, nil where it is kept.
-func (e *Engine) graphBuffer() (*memory.Buffer, *claim, error) {
+// what must be released after use, nil where it is kept; resident is what the
+// hyperbatch holds of what may be kept.
+func (e *Engine) graphBuffer(resident int64) (*memory.Buffer, *claim, error) {
 	if e.keptGraph != nil {
 		return e.keptBuffer, nil, nil
 	}
-	size, keep := e.plan.graphBytes(e.Budget.Free())
+	size, keep := e.plan.graphBytes(e.Budget.Free(), e.plan.columns+e.windowLeast(e.least), e.spare()-resident)
 	c, err := e.frames("graph buffer", size)
 	if err != nil {
 		return nil, nil, err

@@ -18,8 +18,9 @@ const (
 	leastGraphFrames   = 4
 	leastFeatureFrames = 2
 	leastWriteBuffers  = 8
+	leastRecords       = 2 // in scratch, that delivery reads ahead
 	mostWriteBuffers   = 64
-	leastWindow        = 16 * layout.PageSize // by which a sampling window is enlarged
+	windowStep         = 16 * layout.PageSize // by which a sampling window is enlarged
 
 	sweepBlocks = 8  // feature blocks distributed at a time
 	leastChunks = 12 // chunks of runs in flight
@@ -98,8 +99,6 @@ func (p *plan) frames(argument string, given, frame, blocks, least int64) (int64
 	switch {
 	case given > 0 && given < frame:
 		return 0, &BufferError{argument, given, frame}
-	case given > p.total:
-		return 0, &memory.BudgetError{Consumer: argument, Need: given, Free: p.total, Total: p.total}
 	case given > 0:
 		return min(given/frame, blocks), nil
 	case p.published:
@@ -108,9 +107,8 @@ func (p *plan) frames(argument string, given, frame, blocks, least int64) (int64
 	return 0, nil
 }
 
-// newPlan decides an engine's plan.
-func (e *Engine) newPlan() (plan, error) {
-	total := e.Budget.Total()
+// planFor decides an engine's plan under a budget of that many bytes.
+func (e *Engine) planFor(total int64) (plan, error) {
 	p := plan{published: e.Published, total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), columns: e.columnBytes() * int64(e.Threads), stride: e.stride, rows: e.stride > 0, depth: int64(e.Store.Pool().Depth())}
 	// 512 KiB of row records, less where the budget is small.
 	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
@@ -152,32 +150,23 @@ func (e *Engine) featureFrame() (size int64, areas []int64) {
 	return size, areas
 }
 
-// least returns the memory without which no minibatch can be prepared, whatever
-// is drawn: that of the larger of sampling and gathering before either has a
-// minibatch. What a minibatch takes comes on top.
-func (p *plan) least() int64 {
-	graph, feature := p.graphFrames, p.featureFrames
+// leastFrames returns the frames of the graph buffer and the feature buffer that
+// the steps make do with.
+func (p *plan) leastFrames() (graph, feature int64) {
+	graph, feature = p.graphFrames, p.featureFrames
 	if graph == 0 {
 		graph = min(p.graphBlocks, leastGraphFrames)
 	}
 	if feature == 0 {
 		feature = min(p.featureBlocks, leastFeatureFrames)
 	}
-	sampling := p.counts + graph*p.graphFrame + p.columns
-	if !p.rows {
-		return sampling
-	}
-	if p.published { // both buffers all the time
-		sampling += feature * p.featureFrame
-		return sampling + p.index + leastWriteBuffers*p.writeBytes
-	}
-	return max(sampling, p.counts+p.index+feature*p.featureFrame+leastWriteBuffers*p.writeBytes)
+	return graph, feature
 }
 
 // residentBytes returns what of the free memory holds the records of so many
-// minibatches, 0 where they go to scratch.
-func (p *plan) residentBytes(free int64, each estimate, count int) int64 {
-	if want := each.record * int64(count) * 5 / 4; want <= free/8 {
+// minibatches, 0 where they go to scratch; spare is what no step needs.
+func (p *plan) residentBytes(free, spare int64, each estimate, count int) int64 {
+	if want := each.record * int64(count) * 5 / 4; want <= free/8 && want <= spare {
 		return max(want, 4096)
 	}
 	return 0
@@ -186,22 +175,25 @@ func (p *plan) residentBytes(free int64, each estimate, count int) int64 {
 // graphBytes returns the size of the graph buffer, and whether it is kept from
 // hyperbatch to hyperbatch. All blocks get a frame where they take at most
 // three quarters of what is free; otherwise a quarter is for reading ahead,
-// since a sweep that does not fit has no use for old blocks.
-func (p *plan) graphBytes(free int64) (size int64, keep bool) {
+// since a sweep that does not fit has no use for old blocks. window is left free.
+// A buffer of all blocks is kept where it is small and spare, what no step needs,
+// has room for it.
+func (p *plan) graphBytes(free, window, spare int64) (size int64, keep bool) {
 	all := p.graphBlocks * p.graphFrame
 	size = all
+	least, _ := p.leastFrames()
 	if p.graphFrames > 0 {
 		size = p.graphFrames * p.graphFrame
-	} else if all > free/4*3 {
-		size = min(max(free/4/p.graphFrame, leastGraphFrames)*p.graphFrame, all)
+	} else if all > min(free/4*3, free-window) {
+		size = min(max(min(free/4, free-window)/p.graphFrame, least)*p.graphFrame, all)
 	}
-	return size, p.published || size == all && all <= p.total/keptShare
+	return size, p.published || size == all && all <= p.total/keptShare && all <= spare
 }
 
 // seedBytes returns the memory for the seeds of a hyperbatch, 0 where every window
-// looks up its own.
-func (p *plan) seedBytes(free, seeds int64) int64 {
-	if 4*seeds > free/seedsShare {
+// looks up its own; window is left free.
+func (p *plan) seedBytes(free, window, seeds int64) int64 {
+	if 4*seeds > min(free/seedsShare, free-window) {
 		return 0
 	}
 	return 4 * seeds
@@ -209,8 +201,8 @@ func (p *plan) seedBytes(free, seeds int64) int64 {
 
 // windowBytes returns the memory of the sampling window, and for how many
 // minibatches together it is expected to do.
-func (p *plan) windowBytes(free int64, each estimate, count int) (size int64, fit int) {
-	size = min(free, roundUp(each.window*int64(count)*3/2+8<<20, layout.PageSize))
+func (p *plan) windowBytes(free, least int64, each estimate, count int) (size int64, fit int) {
+	size = min(free, max(least, roundUp(each.window*int64(count)*3/2+8<<20, layout.PageSize)))
 	return size, int(min(int64(count), max(size/max(each.window, 1), 1)))
 }
 
@@ -239,7 +231,7 @@ func (d drawn) sortBytes() int64 { return scratchBytes(d.longest) }
 // where they are small beside what is free, since a record that takes less to use
 // than the device to answer leaves it waiting.
 func (p *plan) records(free int64, d drawn) int64 {
-	return max(2, min(int64(d.count), p.depth/4, free/recordsShare/max(d.body, 1)))
+	return max(leastRecords, min(int64(d.count), p.depth/4, free/recordsShare/max(d.body, 1)))
 }
 
 // deliveryBytes returns what delivery takes beside the cache and the slabs,
@@ -258,8 +250,12 @@ type gathering struct {
 	keep    bool  // the cache holds every row and is kept
 }
 
-// gathering divides what is free.
-func (p *plan) gathering(free int64, d drawn) gathering {
+// listBytes returns the least memory for lists of cold rows: those of the largest
+// minibatch, and a page of each.
+func (p *plan) listBytes(d drawn) int64 { return 4*d.longest + int64(d.count)*layout.PageSize }
+
+// gathering divides what is free; spare is what no step needs.
+func (p *plan) gathering(free, spareRows int64, d drawn) gathering {
 	g := gathering{
 		frames:  min(p.featureBlocks, 2*sweepBlocks, max(leastFeatureFrames, free/8/p.featureFrame)),
 		buffers: max(leastWriteBuffers, min(mostWriteBuffers, free/16/p.writeBytes)),
@@ -273,9 +269,23 @@ func (p *plan) gathering(free int64, d drawn) gathering {
 	if !p.published { // else it is held already
 		buffer = g.frames * p.featureFrame
 	}
-	step := p.index + buffer + g.buffers*p.writeBytes + int64(d.count)*layout.PageSize + g.lists + d.sortBytes()
+	stepBytes := func() int64 {
+		return p.index + buffer + g.buffers*p.writeBytes + int64(d.count)*layout.PageSize + g.lists + d.sortBytes()
+	}
+	if stepBytes() > free { // shares of what is free, and what is needed at least, come to more
+		_, least := p.leastFrames()
+		g.buffers, g.lists = leastWriteBuffers, 4*d.longest
+		if !p.published {
+			g.frames = least
+			buffer = least * p.featureFrame
+		}
+	}
+	step := stepBytes()
+	if free < p.index+d.held+p.deliveryBytes(d, g.records) {
+		g.records = leastRecords
+	}
 	g.room = max(0, min(free-step, free-p.index-d.held-p.deliveryBytes(d, g.records)))
-	g.keep = p.keepsRows() && g.room >= p.nodes*p.stride
+	g.keep = p.keepsRows() && g.room >= p.nodes*p.stride && p.index+p.nodes*p.stride <= spareRows
 	if p.published {
 		return g
 	}

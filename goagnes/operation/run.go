@@ -82,10 +82,10 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 		return err
 	}
 	if err := e.phase(1, func() error { return h.gather(ctx) }); err != nil {
-		return err
+		return h.explain(err)
 	}
 	e.meter.bound.Store(h.bound.bytes())
-	return e.phase(2, func() error {
+	return h.explain(e.phase(2, func() error {
 		return h.deliver(ctx, func(b *Batch) error {
 			select {
 			case r.batches <- b:
@@ -94,13 +94,13 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 				return ctx.Err()
 			}
 		})
-	})
+	}))
 }
 
 // trimSlabs unmaps idle slabs, unless they are so small beside the budget that
 // mapping them again costs more than the memory is worth.
 func (e *Engine) trimSlabs() {
-	if e.slabs.Counters().MappedBytes > e.Budget.Total()/keptShare {
+	if e.slabs.Counters().MappedBytes > min(e.Budget.Total()/keptShare, e.keeps/idleShare) {
 		e.slabs.Trim()
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // tight is a budget that keeps neither the graph nor the samples in memory.
-const tight = 7 << 19
+const tight = 43 << 17
 
 // TestCancel cancels epochs at random moments, with and without memory enough:
 // Next ends at once with the context's error, the engine holds nothing, and in
@@ -156,7 +156,7 @@ func TestNextContext(t *testing.T) {
 // says so, after the pool's patience and not never; then the epoch is prepared
 // again.
 func TestConsumerKeeps(t *testing.T) {
-	f := newFixture(t, 5<<20, nil)
+	f := newFixture(t, 6<<20, nil)
 	f.slabs.Wait = 100 * time.Millisecond
 	run := f.Start(context.Background(), 0)
 	var kept []*Batch

@@ -141,7 +141,7 @@ func (h *hyperbatch) claimSeeds() error {
 	for i := range h.count {
 		total += int64(e.seedsOf(h.first + int64(i)))
 	}
-	n := e.plan.seedBytes(e.Budget.Free(), total)
+	n := e.plan.seedBytes(e.Budget.Free(), e.windowLeast(e.least), total)
 	if n == 0 {
 		return nil
 	}
@@ -288,6 +288,10 @@ func (w *window) toInternal(ctx context.Context, ids []uint64, out []uint32) err
 // frontier returns the nodes to expand in the present hop.
 func (b *windowBatch) frontier() []uint32 { return b.hops[len(b.hops)-1].nodes }
 
+// workersShare is the part of the room of a hop, one in so many, that the workers
+// get together for pages of hubs.
+const workersShare = 16
+
 // sampleHop draws the neighbours of all frontiers (S-1 and S-2): bucket them,
 // then visit each block with a non-empty row once, in order.
 func (w *window) sampleHop(ctx context.Context) error {
@@ -325,9 +329,10 @@ func (w *window) sampleHop(ctx context.Context) error {
 	e.meter.addSeconds(&e.meter.bucketSeconds, start)
 
 	w.workers = make([]sampler, e.Threads)
+	pages := min(1<<20, max(2*layout.PageSize, w.mem.room()/workersShare/int64(e.Threads)/layout.PageSize*layout.PageSize))
 	for i := range w.workers {
 		w.workers[i].restore = &w.restore[i]
-		if w.workers[i].pages, err = w.mem.takeHigh(min(1<<20, max(2*layout.PageSize, w.mem.room()/32/layout.PageSize*layout.PageSize))); err != nil {
+		if w.workers[i].pages, err = w.mem.takeHigh(pages); err != nil {
 			return err
 		}
 	}
@@ -341,6 +346,9 @@ func (w *window) sampleHop(ctx context.Context) error {
 	entries := room / entry
 	if w.fanout > 0 {
 		entries = min(entries, int64(total)*int64(w.fanout))
+	}
+	if w.hop > 0 || w.repeated == nil { // no node is expanded twice
+		entries = min(entries, int64(len(w.batches))*e.manifest.NumEdges)
 	}
 	entries = min(entries, math.MaxUint32)
 	if entries <= 0 {

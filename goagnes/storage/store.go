@@ -51,6 +51,7 @@ type Store struct {
 	closed  bool           // under use
 	reading sync.WaitGroup // requests for checksum tables
 	memory  []byte         // mapping that holds the root tables and the table cache
+	roots   int64          // bytes of the root tables
 }
 
 // OpenStore opens the store in the directory dir. Checked are the manifest, the
@@ -100,11 +101,11 @@ func (s *Store) open(o StoreOptions) error {
 	if cache <= 0 {
 		cache = DefaultChecksumCache
 	}
-	chunks := max(cache/tableChunk, minTableChunks)
-	s.memory, err = unix.Mmap(-1, 0, int(roots+chunks*tableChunk), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	s.memory, err = unix.Mmap(-1, 0, int(roots+cacheBytes(cache)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
 		return &Error{Path: s.dir, Offset: -1, Block: -1, Op: "map memory for the checksums of", Err: err}
 	}
+	s.roots = roots
 	s.tables = newTableCache(s.memory[roots:])
 	return s.readRoots(s.memory[:roots])
 }
@@ -246,6 +247,12 @@ func (s *Store) Pool() *Pool { return s.pool }
 // MemoryBytes returns the bytes that the store holds while it is open: root
 // tables and checksum table cache.
 func (s *Store) MemoryBytes() int64 { return int64(len(s.memory)) }
+
+// MemoryFor returns what MemoryBytes would be with a ChecksumCache of that size.
+func (s *Store) MemoryFor(cache int64) int64 { return s.roots + cacheBytes(cache) }
+
+// cacheBytes returns the bytes of a table cache: whole chunks.
+func cacheBytes(cache int64) int64 { return max(cache/tableChunk, minTableChunks) * tableChunk }
 
 // TableBytes returns the bytes of all checksum tables: a ChecksumCache of that
 // size is never read twice.

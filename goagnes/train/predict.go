@@ -32,19 +32,25 @@ type Prediction struct {
 	Logits  kernels.Matrix // seeds x classes
 }
 
+// Pass returns the pass that a prediction of the model takes.
+func (o PredictOptions) Pass(m *Model) (Pass, error) {
+	if o.BatchSize == 0 {
+		o.BatchSize = 1000
+	}
+	if o.BatchSize < 0 || o.BatchSize > maxBatchSize {
+		return Pass{}, &OptionError{"batch_size", "is outside 1 to 1048576 (0: the default)"}
+	}
+	neighbors, err := fanouts("num_neighbors", o.NumNeighbors, m.Network.Config.Hops(), -1)
+	return Pass{Fanouts: neighbors, BatchSize: o.BatchSize}, err
+}
+
 // Predict calls f for each minibatch of a split, in order. An error of f ends it.
 func Predict(ctx context.Context, src Source, m *Model, o PredictOptions, f func(Prediction) error) error {
 	config := m.Network.Config
 	if o.Split == "" {
 		o.Split = SplitTest
 	}
-	if o.BatchSize == 0 {
-		o.BatchSize = 1000
-	}
-	if o.BatchSize < 0 || o.BatchSize > maxBatchSize {
-		return &OptionError{"batch_size", "is outside 1 to 1048576 (0: the default)"}
-	}
-	neighbors, err := fanouts("num_neighbors", o.NumNeighbors, config.Hops(), -1)
+	pass, err := o.Pass(m)
 	if err != nil {
 		return err
 	}
@@ -60,7 +66,7 @@ func Predict(ctx context.Context, src Source, m *Model, o PredictOptions, f func
 	var classes []int64
 	var done int64
 	var wait float64
-	return r.each(ctx, o.Split, Pass{Fanouts: neighbors, BatchSize: o.BatchSize}, &wait, func(b *Batch) error {
+	return r.each(ctx, o.Split, pass, &wait, func(b *Batch) error {
 		if b.Dim != config.Inputs {
 			return &OptionError{"model", fmt.Sprintf("reads %d features, the data have %d", config.Inputs, b.Dim)}
 		}

@@ -143,7 +143,7 @@ func (t *trainer) run(ctx context.Context) error {
 		e.TrainLoss, e.TrainAccuracy = *loss, *accuracy
 
 		evaluation := time.Now()
-		val, err := t.evaluate(ctx, SplitVal, t.evalPass(epoch))
+		val, err := t.evaluate(ctx, SplitVal, t.settings.Pass(SplitVal, epoch))
 		if err != nil {
 			return stopped(err, epoch)
 		}
@@ -168,7 +168,7 @@ func (t *trainer) run(ctx context.Context) error {
 	}
 	copy(t.model.Values, t.best)
 	evaluation := time.Now()
-	test, err := t.evaluate(ctx, SplitTest, t.evalPass(r.BestEpoch))
+	test, err := t.evaluate(ctx, SplitTest, t.settings.Pass(SplitTest, r.BestEpoch))
 	if err != nil {
 		return stopped(err, r.BestEpoch)
 	}
@@ -184,13 +184,17 @@ func stopped(err error, epoch uint32) error {
 	return fmt.Errorf("train: epoch %d: %w", epoch, err)
 }
 
-func (t *trainer) evalPass(epoch uint32) Pass {
-	return Pass{Epoch: epoch, Fanouts: slices.Clone(t.settings.EvalNeighbors), BatchSize: t.settings.EvalBatchSize}
+// Pass returns the pass over a split of an epoch.
+func (s Settings) Pass(split string, epoch uint32) Pass {
+	if split == SplitTrain {
+		return Pass{Epoch: epoch, Fanouts: slices.Clone(s.NumNeighbors), BatchSize: s.BatchSize, Shuffle: true, Train: true}
+	}
+	return Pass{Epoch: epoch, Fanouts: slices.Clone(s.EvalNeighbors), BatchSize: s.EvalBatchSize}
 }
 
 // epoch takes one step for each minibatch of the train split.
 func (t *trainer) epoch(ctx context.Context, epoch uint32) (total kernels.Loss, err error) {
-	pass := Pass{Epoch: epoch, Fanouts: slices.Clone(t.settings.NumNeighbors), BatchSize: t.settings.BatchSize, Shuffle: true, Train: true}
+	pass := t.settings.Pass(SplitTrain, epoch)
 	seed := [2]uint32{uint32(t.settings.Seed), uint32(t.settings.Seed >> 32)}
 	index := 0
 	err = t.each(ctx, SplitTrain, pass, &t.report.Seconds.Wait, func(b *Batch) error {
