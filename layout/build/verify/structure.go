@@ -139,58 +139,6 @@ func (v *verifier) expected() {
 	}
 }
 
-// edgeIDs checks that edge ids are within their range, each once at most, or exactly
-// once where there are as many ids as edges: a bit an id, in as many passes as the
-// budget asks for.
-func (v *verifier) edgeIDs() error {
-	if !v.intact(layout.SectionEdgeID) {
-		return nil
-	}
-	n, rows := v.m.EdgeIDRange(), v.m.NumEdges
-	window := max(min(n, (v.mem.Free()-2*cursorBytes)/2*8)/64*64, 64)
-	mem, err := v.mem.Map("edge ids seen", window/8+8)
-	if err != nil {
-		return err
-	}
-	defer mem.Close()
-	seen := ledger.View[uint64](mem.Bytes)
-	for low := int64(0); low < n; low += window {
-		clear(seen)
-		cs, buf, err := v.cursors(layout.SectionEdgeID)
-		if err != nil {
-			return err
-		}
-		c := cs[0]
-		count := int64(0)
-		size := int64(c.s.Type().Size())
-		for range rows {
-			id, err := c.next()
-			if err != nil {
-				buf.Close()
-				return err
-			}
-			k := id - low
-			switch {
-			case id < 0 || id >= n:
-				if low == 0 {
-					v.found(c.s.File, -1, c.offset(size), "edge id %d, there are %d edge ids", uint64(id), n)
-				}
-			case k < 0 || k >= window:
-			case seen[k>>6]>>(k&63)&1 != 0:
-				v.found(c.s.File, -1, c.offset(size), "edge id %d a second time", id)
-			default:
-				seen[k>>6] |= 1 << (k & 63)
-				count++
-			}
-		}
-		buf.Close()
-		if want := min(window, n-low); n == rows && count != want {
-			v.found(c.s.File, -1, -1, "%d of the edge ids from %d to %d are missing", want-count, low, low+want-1)
-		}
-	}
-	return nil
-}
-
 // inverse checks that node.internal and node.original undo each other: for every v,
 // original[internal[v]] = v, which makes both permutations.
 func (v *verifier) inverse() error {
