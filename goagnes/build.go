@@ -46,7 +46,7 @@ type BuildOptions struct {
 	Splits       map[string]Input // node sets: ids, or bool masks of length N
 	Split        string           // "per-class:TRAIN,VAL": draw splits train and val with so many nodes of each class, test of the other labelled ones; they replace the source's
 	SplitSeed    uint64           // of Split
-	NumNodes     int64            // default: rows of X, else the number of ranked ids, else the largest id + 1
+	NumNodes     int64            // default: rows of X, else what a matrix of edges states, else the number of ranked ids, else the largest id + 1
 	IDs          string           // "auto", "dense" or "rank"; auto ranks the ids of a text edge list that comes alone
 	Undirected   bool             // add the reverse of every edge, with the edge id E + i; self-loops get none
 	SelfLoops    string           // "keep", "drop", or "add": every node without one gets one, with the last edge ids
@@ -163,7 +163,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		if e.Memory != nil {
 			options.Edges, err = array.EdgesFromMemory(*e.Memory)
 		} else {
-			options.Edges, options.RankIDs, err = formats.EdgesFromFile(e.File, so)
+			err = edgesFromFile(&options, &record, e.File, d.NumNodes, o, so)
 		}
 		if err != nil {
 			return nil, err
@@ -205,4 +205,24 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		panic("goagnes: a source record cannot be marshalled: " + err.Error())
 	}
 	return build.Build(ctx, path, options)
+}
+
+// edgesFromFile makes the edges of a file those of a build: with the number of nodes
+// that the file states, unless the caller gives one, and what is not kept of it told.
+// known is the number of nodes of the source that is imported otherwise, -1 for none.
+func edgesFromFile(to *build.Options, record *sourceRecord, path string, known int64, o BuildOptions, so source.Options) error {
+	d, err := formats.OpenEdges(path, so)
+	if err != nil {
+		return err
+	}
+	to.Edges, to.RankIDs = d.Edges, d.RankIDs
+	if d.NumNodes >= 0 && o.NumNodes == 0 {
+		if known >= 0 && known != d.NumNodes {
+			return argumentf("edge_index", "%s is of %d nodes, the source of %d; give num_nodes", path, d.NumNodes, known)
+		}
+		to.NumNodes = d.NumNodes
+	}
+	to.Notes = slices.Concat(to.Notes, d.Notes)
+	record.Notes = to.Notes
+	return nil
 }

@@ -85,11 +85,11 @@ func textOf(t *testing.T, g *graph) source.Edges {
 	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e, _, err := formats.EdgesFromFile(name, source.Options{})
+	e, err := formats.OpenEdges(name, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return e.Edges
 }
 
 // Every combination of edits over multigraphs with loops, parallel edges, hubs over

@@ -49,9 +49,10 @@ def build(
 ) -> Store:
     """Builds a store at ``path`` from arrays or files, and opens it.
 
-    ``edge_index``   (2, E) or (E, 2) integers, sources and targets; or a text edge list
+    ``edge_index``   (2, E) or (E, 2) integers, sources and targets; or a file of edges: text, csv,
+                     Matrix Market, Parquet, or what numpy and scipy save
     ``x``, ``y``     features and labels, one row a node; labels below 0 or NaN: unlabelled
-    ``num_nodes``    default: rows of x, else the largest id + 1
+    ``num_nodes``    default: rows of x, else what a matrix states, else the largest id + 1
     ``splits``       node ids or a bool mask by name
     ``order``        node order inside the store; no influence on results. "original"; "degree":
                      by out-degree; "bfs": breadth-first; "visit": by the probability of being

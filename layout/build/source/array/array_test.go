@@ -41,11 +41,11 @@ func TestEdgeIndexForms(t *testing.T) {
 					sourcetest.Archive(t, zip.Store, map[string][]byte{"edge_index": b}),
 					sourcetest.Archive(t, zip.Deflate, map[string][]byte{"edge_index": b})}
 				for i, path := range paths {
-					e, rank, err := formats.EdgesFromFile(path, source.Options{})
-					if err != nil || rank {
+					e, err := formats.OpenEdges(path, source.Options{})
+					if err != nil || e.RankIDs {
 						t.Fatal(err)
 					}
-					if got := sourcetest.AllEdges(t, e); !slices.Equal(got, edges) {
+					if got := sourcetest.AllEdges(t, e.Edges); !slices.Equal(got, edges) {
 						t.Errorf("%d edges of %s, form %d, file %d: differ", len(edges), d, form, i)
 					}
 				}
@@ -63,11 +63,11 @@ func TestEdgeIndexForms(t *testing.T) {
 
 func TestSquareEdgeIndexIsRows(t *testing.T) {
 	g := sourcetest.Grid{Shape: []int64{2, 2}, Values: []int64{1, 2, 3, 4}}
-	e, _, err := formats.EdgesFromFile(sourcetest.Write(t, "e.npy", g.NPY(layout.Int64, false, false, 1)), source.Options{})
+	e, err := formats.OpenEdges(sourcetest.Write(t, "e.npy", g.NPY(layout.Int64, false, false, 1)), source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := sourcetest.AllEdges(t, e); !slices.Equal(got, []sourcetest.Pair{{1, 3}, {2, 4}}) {
+	if got := sourcetest.AllEdges(t, e.Edges); !slices.Equal(got, []sourcetest.Pair{{1, 3}, {2, 4}}) {
 		t.Errorf("got %v", got)
 	}
 }
@@ -125,11 +125,11 @@ func TestBadIDsInArrays(t *testing.T) {
 	edges[source.ChunkEdges+3][1] = -7
 	for _, d := range []layout.DType{layout.Int32, layout.Int64, layout.Uint64} {
 		for _, pairs := range []bool{false, true} {
-			e, _, err := formats.EdgesFromFile(sourcetest.Write(t, "e.npy", sourcetest.EdgeGrid(edges, pairs).NPY(d, false, false, 1)), source.Options{})
+			e, err := formats.OpenEdges(sourcetest.Write(t, "e.npy", sourcetest.EdgeGrid(edges, pairs).NPY(d, false, false, 1)), source.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = e.Scan(context.Background(), func(_, _ []int64) error { return nil })
+			err = e.Edges.Scan(context.Background(), func(_, _ []int64) error { return nil })
 			var bad *source.Error
 			want := "negative id -7"
 			if d == layout.Uint64 {
@@ -264,13 +264,13 @@ func BenchmarkNPY(b *testing.B) {
 		b.Fatal(err)
 	}
 	b.Run("edges", func(b *testing.B) {
-		e, _, err := formats.EdgesFromFile(edges, source.Options{})
+		e, err := formats.OpenEdges(edges, source.Options{})
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.SetBytes(16 * n)
 		for b.Loop() {
-			if err := e.Scan(context.Background(), func(_, _ []int64) error { return nil }); err != nil {
+			if err := e.Edges.Scan(context.Background(), func(_, _ []int64) error { return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -305,12 +305,12 @@ func TestCompressedArrays(t *testing.T) {
 		for _, fortran := range []bool{false, true} {
 			b := string(sourcetest.EdgeGrid(list, pairs).NPY(layout.Int64, true, fortran, 2))
 			for _, in := range [][]byte{sourcetest.Compress(t, b), sourcetest.Compress(t, b[:77], b[77:]), sourcetest.ZstdBytes(t, b)} {
-				e, rank, err := formats.EdgesFromFile(sourcetest.Write(t, "e.npy", in), source.Options{})
-				if err != nil || rank {
-					t.Fatal(rank, err)
+				e, err := formats.OpenEdges(sourcetest.Write(t, "e.npy", in), source.Options{})
+				if err != nil || e.RankIDs {
+					t.Fatal(err)
 				}
 				for range 2 {
-					if !slices.Equal(sourcetest.AllEdges(t, e), list) {
+					if !slices.Equal(sourcetest.AllEdges(t, e.Edges), list) {
 						t.Errorf("pairs %v, fortran %v: the edges differ", pairs, fortran)
 					}
 				}
@@ -349,9 +349,9 @@ func TestCompressedArraysRefuse(t *testing.T) {
 		"no array":       {sourcetest.Compress(t, "PK\x03\x04"), "compressed .npz archive"},
 	} {
 		path := sourcetest.Write(t, "e.npy.gz", c.in)
-		e, _, err := formats.EdgesFromFile(path, source.Options{})
+		e, err := formats.OpenEdges(path, source.Options{})
 		if err == nil {
-			err = e.Scan(context.Background(), func(_, _ []int64) error { return nil })
+			err = e.Edges.Scan(context.Background(), func(_, _ []int64) error { return nil })
 		}
 		if err == nil || sourcetest.Class(err) == "" || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)

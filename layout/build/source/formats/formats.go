@@ -214,7 +214,7 @@ func detectDirectory(path string) (string, error) {
 }
 
 // edgeFormats are formats of edges alone.
-var edgeFormats = []string{"csv", "mtx", "parquet", "scipy"}
+var edgeFormats = []string{"csv", "mtx", "parquet", "scipy", "snap"}
 
 // openPlanetoid opens raw Planetoid files, or an archive that one of the repackaged
 // graphs lies in.
@@ -227,39 +227,32 @@ func openPlanetoid(ctx context.Context, path string, o source.Options) (*source.
 	return planetoid.Open(ctx, path, o)
 }
 
-// EdgesFromFile opens a file that holds edges alone: text, .npy, or an .npz
-// archive with a member edge_index. RankIDs says what ids="auto" means for it.
-func EdgesFromFile(path string, o source.Options) (e source.Edges, rankIDs bool, err error) {
+// OpenEdges opens a file that holds edges alone: what Open reads as snap, csv, mtx,
+// parquet or scipy, a .npy file, or an .npz archive with a member edge_index, whatever
+// else that holds. The dataset has no arrays and no splits. Of a pair of vertex and edge
+// files the edges are read as text.
+func OpenEdges(path string, o source.Options) (*source.Dataset, error) {
 	format, err := Detect(path)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
+	ctx := context.Background()
 	switch format {
-	case "snap", "ve":
-		d, err := text.Open(context.Background(), path, o)
-		if err != nil {
-			return nil, false, err
-		}
-		return d.Edges, true, nil
-	case "npy":
-		in, err := array.NewInput(path, "")
-		if err != nil {
-			return nil, false, err
-		}
-		e, err := array.NewEdges(in)
-		return e, false, err
+	case "ve":
+		return text.Open(ctx, path, o)
 	case "npz":
-		e, err := archive.Edges(path)
-		return e, false, err
+		d := source.NewDataset(format)
+		d.Edges, err = archive.Edges(path)
+		return d, err
+	case "npy":
+		if st, err := os.Stat(path); err == nil && !st.IsDir() {
+			return array.Open(ctx, path, o)
+		}
 	}
 	if slices.Contains(edgeFormats, format) {
-		d, err := Open(context.Background(), path, format, o)
-		if err != nil {
-			return nil, false, err
-		}
-		return d.Edges, d.RankIDs, nil
+		return Open(ctx, path, format, o)
 	}
-	return nil, false, source.Errorf(path, "a whole dataset (%s), where a file of edges is due; import it", format)
+	return nil, source.Errorf(path, "a whole dataset (%s), where a file of edges is due; import it", format)
 }
 
 // RowsFromFile opens a file that holds one array: .npy, or an .npz archive with

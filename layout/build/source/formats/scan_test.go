@@ -38,6 +38,12 @@ func streams(t *testing.T) map[string]func(ctx context.Context, f func() error) 
 			return e.Scan(ctx, func(_, _ []int64) error { return f() })
 		}
 	}
+	dataset := func(name string, d *source.Dataset, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		edges(name, d.Edges, nil)
+	}
 	rows := func(name string, r source.Rows, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -54,11 +60,11 @@ func streams(t *testing.T) map[string]func(ctx context.Context, f func() error) 
 	for _, pairs := range []bool{false, true} {
 		g := sourcetest.EdgeGrid(list, pairs)
 		b := g.NPY(layout.Int32, false, false, 1)
-		e, _, err := formats.EdgesFromFile(sourcetest.Write(t, "e.npy", b), source.Options{})
-		edges("npy edges "+source.ShapeString(g.Shape), e, err)
-		e, _, err = formats.EdgesFromFile(sourcetest.Archive(t, zip.Deflate, map[string][]byte{"edge_index": b}), source.Options{})
-		edges("npz edges "+source.ShapeString(g.Shape), e, err)
-		e, err = array.EdgesFromMemory(array.Array{Name: "e", Data: g.Bytes(layout.Int32, false, false), DType: layout.Int32, Shape: g.Shape})
+		d, err := formats.OpenEdges(sourcetest.Write(t, "e.npy", b), source.Options{})
+		dataset("npy edges "+source.ShapeString(g.Shape), d, err)
+		d, err = formats.OpenEdges(sourcetest.Archive(t, zip.Deflate, map[string][]byte{"edge_index": b}), source.Options{})
+		dataset("npz edges "+source.ShapeString(g.Shape), d, err)
+		e, err := array.EdgesFromMemory(array.Array{Name: "e", Data: g.Bytes(layout.Int32, false, false), DType: layout.Int32, Shape: g.Shape})
 		edges("memory edges "+source.ShapeString(g.Shape), e, err)
 	}
 	edges("text", text.NewEdges(sourcetest.Write(t, "e.txt", []byte(strings.Repeat("0 1\n", n)))), nil)
@@ -117,11 +123,11 @@ func TestEveryScanStops(t *testing.T) {
 func TestInputsCutDuringAScan(t *testing.T) {
 	const n = 4 * source.ChunkEdges
 	path := sourcetest.Write(t, "e.npy", sourcetest.EdgeGrid(make([]sourcetest.Pair, n), false).NPY(layout.Int64, false, false, 1))
-	e, _, err := formats.EdgesFromFile(path, source.Options{})
+	e, err := formats.OpenEdges(path, source.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = e.Scan(context.Background(), func(_, _ []int64) error { return os.Truncate(path, 1<<20) })
+	err = e.Edges.Scan(context.Background(), func(_, _ []int64) error { return os.Truncate(path, 1<<20) })
 	var typed *source.Error
 	if !errors.As(err, &typed) || !errors.Is(err, io.ErrUnexpectedEOF) || !strings.Contains(err.Error(), path) {
 		t.Errorf("edges: %v", err)
@@ -192,20 +198,20 @@ func TestSingleFiles(t *testing.T) {
 		t.Errorf("%+v, %v", d, err)
 	}
 	text := sourcetest.Write(t, "e.txt", []byte("7 9\n"))
-	e, rank, err := formats.EdgesFromFile(text, source.Options{})
-	if err != nil || !rank || !slices.Equal(sourcetest.AllEdges(t, e), []sourcetest.Pair{{7, 9}}) {
-		t.Errorf("text: rank %v, %v", rank, err)
+	e, err := formats.OpenEdges(text, source.Options{})
+	if err != nil || !e.RankIDs || e.NumNodes != -1 || !slices.Equal(sourcetest.AllEdges(t, e.Edges), []sourcetest.Pair{{7, 9}}) {
+		t.Errorf("text: %+v, %v", e, err)
 	}
 	several := sourcetest.Archive(t, zip.Store, sourcetest.Small())
 	for want, err := range map[string]error{
 		"one array is due; it has edge_index": second(formats.RowsFromFile(several, source.Options{})),
 		"no numpy file":                       second(formats.RowsFromFile(text, source.Options{})),
 		"a single value":                      second(formats.RowsFromFile(sourcetest.Write(t, "s.npy", sourcetest.Ints(nil, 3)), source.Options{})),
-		"no member edge_index; it has no":     third(formats.EdgesFromFile(sourcetest.Archive(t, zip.Store, nil), source.Options{})),
-		"no member edge_index; it has x":      third(formats.EdgesFromFile(sourcetest.Archive(t, zip.Store, map[string][]byte{"x": sourcetest.Ints([]int64{1}, 1)}), source.Options{})),
-		"a whole dataset":                     third(formats.EdgesFromFile(sourcetest.Write(t, "ind.a.graph", []byte("x")), source.Options{})),
-		"shape (2, 2, 1)":                     third(formats.EdgesFromFile(sourcetest.Write(t, "f.npy", sourcetest.Ints([]int64{2, 2, 1}, 1, 2, 3, 4)), source.Options{})),
-		"source id":                           third(formats.EdgesFromFile(sourcetest.Write(t, "f.txt", []byte("a b\n")), source.Options{})),
+		"no member edge_index; it has no":     second(formats.OpenEdges(sourcetest.Archive(t, zip.Store, nil), source.Options{})),
+		"no member edge_index; it has x":      second(formats.OpenEdges(sourcetest.Archive(t, zip.Store, map[string][]byte{"x": sourcetest.Ints([]int64{1}, 1)}), source.Options{})),
+		"a whole dataset":                     second(formats.OpenEdges(sourcetest.Write(t, "ind.a.graph", []byte("x")), source.Options{})),
+		"shape (2, 2, 1)":                     second(formats.OpenEdges(sourcetest.Write(t, "f.npy", sourcetest.Ints([]int64{2, 2, 1}, 1, 2, 3, 4)), source.Options{})),
+		"source id":                           second(formats.OpenEdges(sourcetest.Write(t, "f.txt", []byte("a b\n")), source.Options{})),
 	} {
 		if sourcetest.Class(err) != "input" || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -214,7 +220,6 @@ func TestSingleFiles(t *testing.T) {
 }
 
 func second[A any](_ A, err error) error        { return err }
-func third[A, B any](_ A, _ B, err error) error { return err }
 
 func TestDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "odd [name]*")
