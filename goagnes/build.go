@@ -10,6 +10,7 @@ import (
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build"
+	"github.com/goagnes/goagnes/layout/build/edgelist"
 	"github.com/goagnes/goagnes/layout/build/source"
 	"github.com/goagnes/goagnes/layout/build/source/array"
 	"github.com/goagnes/goagnes/layout/build/source/formats"
@@ -117,6 +118,7 @@ type sourceRecord struct {
 	Undirected bool              `json:"undirected,omitempty"`
 	SelfLoops  string            `json:"self_loops,omitempty"`
 	Duplicates string            `json:"duplicates,omitempty"`
+	Edits      *build.EditCounts `json:"edits,omitempty"` // what these three came to; nil where none was asked for
 	Split      string            `json:"split,omitempty"`
 	SplitSeed  uint64            `json:"split_seed,omitempty"`
 	Notes      []string          `json:"notes,omitempty"`
@@ -201,8 +203,15 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 	} else if o.SplitSeed != 0 {
 		return nil, argumentf("split_seed", "%d without a split to draw", o.SplitSeed)
 	}
-	if options.SourceRecord, err = json.Marshal(record); err != nil {
-		panic("goagnes: a source record cannot be marshalled: " + err.Error())
+	options.SourceRecord = func(counts build.EditCounts) json.RawMessage {
+		if o.Undirected || o.SelfLoops == edgelist.Drop || o.SelfLoops == edgelist.Add || o.Duplicates == edgelist.Drop {
+			record.Edits = &counts
+		}
+		b, err := json.Marshal(record)
+		if err != nil {
+			panic("goagnes: a source record cannot be marshalled: " + err.Error())
+		}
+		return b
 	}
 	return build.Build(ctx, path, options)
 }

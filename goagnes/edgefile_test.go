@@ -3,6 +3,7 @@ package goagnes_test
 // Files of edges alone: what they state of the graph is taken with the edges.
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,42 @@ func TestNodesOfEdgeFiles(t *testing.T) {
 		if _, err = goagnes.Import(t.Context(), store("other"), sourcetest.Archive(t, 8, sourcetest.Small()), goagnes.BuildOptions{EdgeIndex: edges}); goagnes.Class(err) != goagnes.ClassUsage ||
 			!strings.Contains(err.Error(), "of 7 nodes, the source of 4") {
 			t.Errorf("%s for a source of 4 nodes: %v", file, err)
+		}
+	}
+}
+
+// TestEditsAreOnRecord: a store says what became of the edges that were imported.
+func TestEditsAreOnRecord(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "g.txt")
+	// Two loops, one edge twice, one edge in both directions.
+	if err := os.WriteFile(list, []byte("0 1\n1 1\n0 1\n2 3\n3 2\n4 4\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		o    goagnes.BuildOptions
+		want string // the record's edits
+	}{
+		{goagnes.BuildOptions{}, ""},
+		{goagnes.BuildOptions{SelfLoops: "keep", Duplicates: "keep"}, ""},
+		{goagnes.BuildOptions{Undirected: true, SelfLoops: "drop", Duplicates: "drop"},
+			`{"edges_listed":6,"reverses_added":4,"self_loops_dropped":2,"self_loops_added":0,"duplicates_dropped":4}`},
+		{goagnes.BuildOptions{SelfLoops: "add"},
+			`{"edges_listed":6,"reverses_added":0,"self_loops_dropped":0,"self_loops_added":3,"duplicates_dropped":0}`},
+	} {
+		path := filepath.Join(t.TempDir(), "s")
+		if _, err := goagnes.Import(t.Context(), path, list, c.o); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, path, goagnes.OpenOptions{})
+		var record struct {
+			Format string          `json:"format"`
+			Edits  json.RawMessage `json:"edits"`
+		}
+		if err := json.Unmarshal(s.Info().Source, &record); err != nil {
+			t.Fatal(err)
+		}
+		if record.Format != "snap" || string(record.Edits) != c.want {
+			t.Errorf("%+v: the record says %s %s, expected %s", c.o, record.Format, record.Edits, c.want)
 		}
 	}
 }

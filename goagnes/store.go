@@ -2,6 +2,7 @@ package goagnes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -336,7 +337,9 @@ type Info struct {
 	Sections      map[string]int64     `json:"sections"`
 	FormatVersion int                  `json:"format_version"`
 	BuildID       string               `json:"build_id"`
-	Memory        int64                `json:"memory"` // budget
+	Compression   string               `json:"compression,omitempty"` // of graph blocks, "" for none
+	Source        json.RawMessage      `json:"source,omitempty"`      // what was read and how, what was dropped or added: a record for people, as the build kept it
+	Memory        int64                `json:"memory"`                // budget
 	NumThreads    int                  `json:"num_threads"`
 	MemoryByUse   map[string]int64     `json:"memory_by_use"` // bytes reserved now
 	Engine        string               `json:"engine"`        // the way to the device: "uring", "pread" or "buffered"
@@ -356,7 +359,7 @@ func (s *Store) Info() Info {
 	m := s.files.Manifest()
 	i := Info{Path: s.path, NumNodes: m.NumNodes, NumEdges: m.NumEdges, EdgeIDRange: m.EdgeIDRange(), NumClasses: m.NumClasses, Splits: s.Splits(), NodeArrays: s.NodeArrays(),
 		Stripes: s.files.Stripes(), Order: m.Settings.Order, IDs: m.Settings.IDs, BlockSize: m.Settings.BlockSize, GraphBlocks: int64(s.index.Blocks()),
-		FormatVersion: m.FormatVersion(), BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
+		FormatVersion: m.FormatVersion(), Compression: m.Settings.Compression, Source: m.Source, BuildID: fmt.Sprintf("%x", m.ID), Sections: map[string]int64{},
 		Memory: s.options.Memory, NumThreads: s.options.NumThreads, MemoryByUse: s.budget.Consumers()}
 	counters := s.pool.Counters()
 	i.Scratch, i.ScratchMoved = s.spill, s.unspilt

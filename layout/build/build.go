@@ -70,6 +70,7 @@ package build
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -325,7 +326,12 @@ func (b *builder) write() (*layout.Manifest, error) {
 		return nil, err
 	}
 	timed()
-	m := &layout.Manifest{NumNodes: b.numNodes, NumEdges: numEdges, NumClasses: classes, Settings: settings, Source: b.o.SourceRecord}
+	m := &layout.Manifest{NumNodes: b.numNodes, NumEdges: numEdges, NumClasses: classes, Settings: settings}
+	if b.o.SourceRecord != nil {
+		if m.Source = b.o.SourceRecord(b.report.EditCounts); !json.Valid(m.Source) {
+			panic("build: a source record that is no JSON")
+		}
+	}
 	if n := b.edits.IDRange(b.numNodes); n > numEdges {
 		m.EdgeIDs = n
 	}

@@ -231,7 +231,6 @@ func TestRefusals(t *testing.T) {
 		{"memory", Options{Edges: edges, Memory: 1 << 20}, "budget", "set memory to"},
 		{"memory for a block", Options{Edges: edges, Memory: 32 << 20, BlockSize: 64 << 20}, "budget", "set memory to"},
 		{"feature type", Options{Edges: edges, FeatureDType: layout.Int8}, "unsupported", "feature_dtype=int8"},
-		{"source record", Options{Edges: edges, SourceRecord: []byte("{")}, "usage", "JSON"},
 		{"id past the end", Options{Edges: edges, NumNodes: 2}, "input", "src[0]: edge 0 → 2"},
 		{"id past the last possible", Options{Edges: edgesOf([]int64{0, 1 << 33}, []int64{0, 1})}, "input", `ids="rank"`},
 		{"too many ranks", Options{Edges: edges, NumNodes: 2, IDs: layout.IDsRank}, "input", "3 distinct ids for 2 nodes"},

@@ -71,9 +71,10 @@ type Options struct {
 	Stripes []string
 	// Overwrite replaces a store at the path.
 	Overwrite bool
-	// SourceRecord is kept in the store for people: what was read, how. It does not
-	// enter the build id.
-	SourceRecord json.RawMessage
+	// SourceRecord makes the record that is kept in the store for people: what was read,
+	// how, and, from the counts, what became of the edges. It does not enter the build id.
+	// nil = no record.
+	SourceRecord func(EditCounts) json.RawMessage
 	// Notes are put before the build's own notes in the report.
 	Notes []string
 	// Threads is the number of threads that passes over the edges may use; 0 = 2. With
@@ -146,9 +147,6 @@ func (o *Options) complete() error {
 	}
 	if o.Threads == 0 {
 		o.Threads = 2
-	}
-	if len(o.SourceRecord) > 0 && !json.Valid(o.SourceRecord) {
-		return fault.Usage("the source record is no JSON")
 	}
 	return nil
 }

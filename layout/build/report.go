@@ -32,19 +32,24 @@ func (b *builder) tellEdits() {
 	}
 }
 
+// EditCounts say what became of the imported list of edges.
+type EditCounts struct {
+	EdgesListed       int64 `json:"edges_listed"`       // of the imported list
+	ReversesAdded     int64 `json:"reverses_added"`     // by undirected, duplicates counted
+	SelfLoopsDropped  int64 `json:"self_loops_dropped"` // of the imported list
+	SelfLoopsAdded    int64 `json:"self_loops_added"`
+	DuplicatesDropped int64 `json:"duplicates_dropped"`
+}
+
 // Kind is the kind of a Report, by which its document is told from others.
 const Kind = "build"
 
 // Report says what was built. Bytes count what was moved between files and memory.
 type Report struct {
-	Kind              string             `json:"kind"` // Kind
-	NumNodes          int64              `json:"num_nodes"`
-	NumEdges          int64              `json:"num_edges"`          // kept and added
-	EdgesListed       int64              `json:"edges_listed"`       // of the imported list
-	ReversesAdded     int64              `json:"reverses_added"`     // by undirected, duplicates counted
-	SelfLoopsDropped  int64              `json:"self_loops_dropped"` // of the imported list
-	SelfLoopsAdded    int64              `json:"self_loops_added"`
-	DuplicatesDropped int64              `json:"duplicates_dropped"`
+	Kind     string `json:"kind"` // Kind
+	NumNodes int64  `json:"num_nodes"`
+	NumEdges int64  `json:"num_edges"` // kept and added
+	EditCounts
 	NumFeatures       int64              `json:"num_features"`
 	NumClasses        int64              `json:"num_classes"`
 	Order             string             `json:"order"`

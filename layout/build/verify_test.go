@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,7 +41,7 @@ func verifyStore(t *testing.T, order string) (string, *graph) {
 	g := randomGraph(9, 1500, 40_000, 800)
 	o := g.options()
 	o.Order, o.BlockSize = order, 4<<10
-	o.SourceRecord = []byte(`{"a":"b"}`)
+	o.SourceRecord = func(EditCounts) json.RawMessage { return []byte(`{"a":"b"}`) }
 	o.IDs = layout.IDsRank
 	for v := range g.n { // every id occurs, so that ranks are the ids
 		g.src, g.dst = append(g.src, v), append(g.dst, v)

@@ -218,7 +218,11 @@ class Store:
         return _pyg.to_pyg(self, limit, progress)
 
     def info(self) -> dict[str, Any]:
-        """Everything the store says about itself: counts, element types, order, block size, build id, bytes."""
+        """Everything the store says about itself: counts, element types, order, block size, build id, bytes.
+
+        ``source`` is the build's record: what was read, as which format, and under ``edits``
+        how many edges were dropped and added, where that was asked for.
+        """
         import json
 
         return dict(json.loads(_native.call("StoreInfo", self.handle)))

@@ -78,6 +78,7 @@ def test_edits_of_the_edge_list(tmp_path):
         (batch,) = list(loader)
         report = store.build_report
         num_edges = store.num_edges
+        record = store.info()["source"]
         del loader
     np.testing.assert_array_equal(batch.n_id[batch.edge_index], everything[:, batch.e_id])
     _, first = np.unique(everything, axis=1, return_index=True)
@@ -88,6 +89,8 @@ def test_edits_of_the_edge_list(tmp_path):
     assert report["duplicates_dropped"] == 4
     assert report["self_loops_added"] == 3
     assert any("duplicates=drop" in note for note in report["notes"])
+    assert record["edits"] == {name: report[name] for name in record["edits"]}
+    assert len(record["edits"]) == 5
 
 
 def test_self_loops_dropped(tmp_path):
@@ -349,6 +352,9 @@ def test_import_formats(tmp_path):
                 assert store.num_nodes == n
                 assert len(store.build_report["notes"]) >= notes
                 np.testing.assert_array_equal(content(store)["edges"], edges)
+    mtx.write_text("%%MatrixMarket matrix coordinate pattern general\n9 9 1\n1 2\n")
+    with ga.build(tmp_path / "isolated", mtx) as store:  # nodes without an edge, as the file states them
+        assert store.num_nodes == 9
     mtx.write_text("%%MatrixMarket matrix coordinate integer general\n%%GraphBLAS type int8_t\n1 1 1\n1 1 128\n")
     with pytest.raises(ga.InputError, match=r"graph\.mtx:4: .128. is outside the range of type int8_t"):
         ga.import_dataset(tmp_path / "t", mtx)

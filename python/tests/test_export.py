@@ -98,3 +98,17 @@ def test_an_error_in_progress_frees_the_folder(tmp_path):
                 ga.export(store, tmp_path / "e", progress=progress, **options)
         ga.export(store, tmp_path / "e", max_batches=5, overwrite=True, **options)
     assert len(list(ga.read_export(tmp_path / "e"))) == 5
+
+
+def test_the_path_of_an_export_is_a_folder(tmp_path):
+    """A path that can hold no export is a wrong argument, named."""
+    file = tmp_path / "file"
+    file.write_text("kept")
+    with ga.generate(tmp_path / "s", num_nodes=1000, num_features=4, num_classes=2) as store:
+        with pytest.raises(ga.UsageError, match="file: is no folder"):
+            ga.export(store, file, num_neighbors=[2])
+        with pytest.raises(ga.UsageError, match="does not exist"):
+            ga.export(store, tmp_path / "none" / "e", num_neighbors=[2])
+    assert file.read_text() == "kept"
+    with pytest.raises(ga.Error, match="is no folder"):
+        ga.read_export(file)

@@ -54,7 +54,7 @@ var layers = map[string][]string{
 	"goagnes/export":         {"layout", "layout/npy", "goagnes/storage", "goagnes/memory", "goagnes/operation"},
 	"goagnes/nn":             {"layout", "layout/npy", "kernels"},
 	"goagnes/train":          {"layout", "layout/npy", "kernels", "goagnes/nn"},
-	"goagnes": {"layout", "layout/npy", "layout/build", "layout/build/nodes", "layout/build/verify", "layout/build/source", "layout/build/source/array", "layout/build/source/formats", "layout/build/synthetic", "kernels",
+	"goagnes": {"layout", "layout/npy", "layout/build", "layout/build/edgelist", "layout/build/nodes", "layout/build/verify", "layout/build/source", "layout/build/source/array", "layout/build/source/formats", "layout/build/synthetic", "kernels",
 		"goagnes/storage", "goagnes/memory", "goagnes/operation", "goagnes/nn", "goagnes/train", "goagnes/export"},
 	"capi":                {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
 	"goagnes/report":      {"goagnes/storage", "goagnes"},

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -51,6 +52,13 @@ func printInfo(w io.Writer, info goagnes.Info) {
 	}
 	if len(info.Stripes) > 0 {
 		rows = append(rows, [2]string{"stripes", strings.Join(info.Stripes, ", ")})
+	}
+	var record struct{ Source, Format string }
+	if err := json.Unmarshal(info.Source, &record); err == nil && record.Source != "" {
+		rows = append(rows, [2]string{"source", strings.TrimSpace(record.Source + "  " + record.Format)})
+	}
+	if info.Compression != "" {
+		rows = append(rows, [2]string{"compression", info.Compression})
 	}
 	rows = append(rows,
 		[2]string{"order", info.Order},

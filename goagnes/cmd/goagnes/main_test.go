@@ -250,6 +250,9 @@ func TestGenerateCompressed(t *testing.T) {
 	graphBytes := func(store string) float64 {
 		return succeed(t, folder, "info", store)["sections"].(map[string]any)["graph"].(float64)
 	}
+	if text := invoke(t, folder, "info", "small").stdout; !strings.Contains(text, "compression   zstd:9\n") || !strings.Contains(text, "source        generate  community\n") {
+		t.Errorf("info: %s", text)
+	}
 	if a, b := graphBytes("plain"), graphBytes("small"); b >= a || small["num_edges"] != plain["num_edges"] {
 		t.Errorf("%v bytes for %v edges; without compression %v for %v", b, small["num_edges"], a, plain["num_edges"])
 	}
