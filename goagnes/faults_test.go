@@ -25,10 +25,10 @@ import (
 )
 
 // moments is at how many moments of each run a fault is tried. The default suits
-// every run of the tests; -moments 0 tries all, which takes half an hour:
+// every run of the tests; -moments 0 tries all, which takes an hour:
 //
-//	go test -timeout 2h -run 'TestPowerLoss|TestKilled|TestFailing|TestFullDisk|TestTransfersFail' ./goagnes -moments 0
-var moments = flag.Int("moments", 10, "moments of each run at which a fault is tried, 0 for all")
+//	go test -timeout 3h -run 'TestPowerLoss|TestKilled|TestFailing|TestFullDisk|TestTransfersFail' ./goagnes -moments 0
+var moments = flag.Int("moments", 4, "moments of each run at which a fault is tried, 0 for all")
 
 // epochError runs an epoch and returns what ends it; nil at its end.
 func epochError(t testing.TB, l *goagnes.Loader) error {

@@ -101,7 +101,7 @@ func OpenScratchWithin(fsys FS, parents []string, limit *ScratchLimit) (*Scratch
 	s.mu.files = map[*File]int64{}
 	half := int64(-1)
 	for _, parent := range parents {
-		removeAbandoned(fsys, parent)
+		RemoveAbandoned(fsys, []string{parent})
 		st, err := fsys.Statfs(parent)
 		if err != nil {
 			return nil, (&File{path: parent}).fail("find room for a scratch folder in", -1, err)
@@ -134,8 +134,7 @@ func makeScratch(fsys FS, parent string) (string, io.Closer, error) {
 		}
 		lock, err := fsys.LockDir(dir)
 		if err != nil {
-			fsys.Remove(dir)
-			return "", nil, at.fail("lock a scratch folder in", -1, err)
+			return "", nil, errors.Join((&File{path: dir}).fail("lock", -1, err), fsys.Remove(dir))
 		}
 		// Another process may have taken the folder for an abandoned one
 		// between its making and its locking: then take another.
@@ -145,21 +144,24 @@ func makeScratch(fsys FS, parent string) (string, io.Closer, error) {
 	}
 }
 
-// removeAbandoned removes the scratch folders in parent whose lock is free.
-// Failing to is no error: the folder may be another user's.
-func removeAbandoned(fsys FS, parent string) {
-	entries, err := fsys.ReadDir(parent)
-	if err != nil {
-		return
-	}
-	for _, e := range entries {
-		if !e.IsDir() || !scratchName.MatchString(e.Name()) {
+// RemoveAbandoned removes the scratch folders in the parents whose lock is free, as
+// opening one there does. Failing to is no error: the folder may be another user's.
+func RemoveAbandoned(fsys FS, parents []string) {
+	fsys = orOS(fsys)
+	for _, parent := range parents {
+		entries, err := fsys.ReadDir(parent)
+		if err != nil {
 			continue
 		}
-		dir := filepath.Join(parent, e.Name())
-		if lock, err := fsys.LockDir(dir); err == nil && lock != nil {
-			fsys.RemoveAll(dir)
-			lock.Close()
+		for _, e := range entries {
+			if !e.IsDir() || !scratchName.MatchString(e.Name()) {
+				continue
+			}
+			dir := filepath.Join(parent, e.Name())
+			if lock, err := fsys.LockDir(dir); err == nil && lock != nil {
+				fsys.RemoveAll(dir)
+				lock.Close()
+			}
 		}
 	}
 }

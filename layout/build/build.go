@@ -71,6 +71,7 @@ package build
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -133,18 +134,17 @@ func build(ctx context.Context, path string, o Options, t workspace.Tuning) (rep
 	if err := nodes.Check(ctx, o.Arrays, o.Splits, known, o.FeatureDType); err != nil {
 		return nil, err
 	}
+	scratch := []string{o.Scratch}
+	if o.Scratch == "" {
+		scratch = staging.ScratchDirs(path, o.Stripes)
+	}
+	storage.RemoveAbandoned(o.FS, scratch) // also where the path is refused
 	if b.store, err = staging.Open(w, path, o.Overwrite, o.Stripes, o.BlockSize, o.writeBuffer()); err != nil {
 		return nil, err
 	}
 	defer func() {
-		if derr := b.store.Discard(); err == nil {
-			err = derr
-		}
+		err = errors.Join(err, b.store.Discard())
 	}()
-	scratch := b.store.ScratchDirs()
-	if o.Scratch != "" {
-		scratch = []string{o.Scratch}
-	}
 	w.Pool = storage.NewPool(storage.PoolOptions{FS: o.FS, IO: o.IO})
 	defer w.Pool.Close()
 	if w.Scratch, err = storage.OpenScratch(o.FS, scratch, o.ScratchLimit); err != nil {
@@ -165,9 +165,7 @@ func build(ctx context.Context, path string, o Options, t workspace.Tuning) (rep
 		})
 	}
 	defer func() {
-		if cerr := w.Scratch.Close(); err == nil {
-			err = cerr
-		}
+		err = errors.Join(err, w.Scratch.Close())
 	}()
 	m, err := b.write()
 	if err != nil {
@@ -186,6 +184,11 @@ func build(ctx context.Context, path string, o Options, t workspace.Tuning) (rep
 	r := &b.report
 	if r.StoreBytes, err = b.store.Size(); err != nil {
 		return nil, err
+	}
+	// What is beside the store is removed first: a process that is killed after the
+	// commit leaves the store and nothing else.
+	if err := w.Scratch.Close(); err != nil {
+		w.Note(fmt.Sprintf("scratch is left over, the next build removes it: %v", err))
 	}
 	if err := b.store.Commit(o.Overwrite); err != nil {
 		return nil, err

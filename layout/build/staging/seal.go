@@ -149,6 +149,16 @@ func (b *Store) Seal(m *layout.Manifest) error {
 	if err != nil {
 		return err
 	}
+	if len(b.stripes.dirs) == 0 {
+		return nil
+	}
+	// Stripe directories that are marked as whole are never without a manifest that
+	// names them, by which they are found when this build is killed.
+	for _, dir := range []string{b.stage.dir, b.stage.parent} {
+		if err := b.FS.SyncDir(dir); err != nil {
+			return fault.IO(err, "syncing %s", dir)
+		}
+	}
 	return b.stripes.finish(m.ID)
 }
 

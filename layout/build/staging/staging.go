@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -32,18 +34,18 @@ type staging struct {
 
 func stagingPrefix(final string) string { return "." + filepath.Base(final) + ".building-" }
 
+func replacedPrefix(final string) string { return "." + filepath.Base(final) + ".replaced-" }
+
 // stagingSuffix is what follows the prefix: process and number.
 var stagingSuffix = regexp.MustCompile(`^[0-9]+-[0-9]+$`)
 
-// stage checks that path can take a store and makes its staging directory.
-// Staging directories of builds that were killed are removed.
-func stage(fsys storage.FS, path string, overwrite bool) (*staging, error) {
+// stage checks that path can take a store and makes its staging directory. What
+// builds that were killed have left is put in order first, also where the path is
+// refused.
+func stage(fsys storage.FS, path string, overwrite bool, note func(string)) (*staging, error) {
 	final, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fault.IO(err, "finding %s", path)
-	}
-	if err := checkTarget(fsys, final, overwrite); err != nil {
-		return nil, err
 	}
 	s := &staging{fsys: fsys, final: final, parent: filepath.Dir(final)}
 	if fi, err := fsys.Stat(s.parent); err != nil {
@@ -51,7 +53,10 @@ func stage(fsys storage.FS, path string, overwrite bool) (*staging, error) {
 	} else if !fi.IsDir() {
 		return nil, fault.Usage("%s is no directory", s.parent)
 	}
-	if err := removeLeftovers(fsys, s.parent, stagingPrefix(final)); err != nil {
+	if err := s.recover(note); err != nil {
+		return nil, err
+	}
+	if err := checkTarget(fsys, final, overwrite); err != nil {
 		return nil, err
 	}
 	for n := 0; n < 100; n++ {
@@ -62,8 +67,7 @@ func stage(fsys storage.FS, path string, overwrite bool) (*staging, error) {
 			return nil, fault.IO(err, "making the directory in which the store is written")
 		}
 		if s.lock, err = fsys.LockDir(s.dir); err != nil {
-			fsys.Remove(s.dir)
-			return nil, fault.IO(err, "locking the directory in which the store is written")
+			return nil, errors.Join(fault.IO(err, "locking the directory in which the store is written"), fsys.Remove(s.dir))
 		}
 		if s.lock != nil {
 			return s, nil
@@ -98,26 +102,47 @@ func checkTarget(fsys storage.FS, final string, overwrite bool) error {
 	return fault.Usage("%s is no store (it has no %s): overwrite replaces a store only", final, layout.ManifestFile)
 }
 
-// removeLeftovers removes the staging directories of that prefix whose lock is free.
-func removeLeftovers(fsys storage.FS, parent, prefix string) error {
-	entries, err := fsys.ReadDir(parent)
+// recover puts in order what builds that were killed have left beside the store.
+// Staging directories whose lock is free are removed, and with them the stripe
+// directories that they name. A store that was moved away to be replaced goes back
+// where nothing has taken its place, and is removed otherwise.
+func (s *staging) recover(note func(string)) error {
+	entries, err := s.fsys.ReadDir(s.parent)
 	if err != nil {
-		return fault.IO(err, "listing %s", parent)
+		return fault.IO(err, "listing %s", s.parent)
 	}
 	for _, e := range entries {
+		prefix := stagingPrefix(s.final)
+		if !strings.HasPrefix(e.Name(), prefix) {
+			prefix = replacedPrefix(s.final)
+		}
 		if suffix, ok := strings.CutPrefix(e.Name(), prefix); !ok || !e.IsDir() || !stagingSuffix.MatchString(suffix) {
 			continue
 		}
-		dir := filepath.Join(parent, e.Name())
-		lock, err := fsys.LockDir(dir)
+		dir := filepath.Join(s.parent, e.Name())
+		lock, err := s.fsys.LockDir(dir)
 		if err != nil || lock == nil {
 			continue
 		}
-		err = fsys.RemoveAll(dir)
+		err = s.recoverOne(dir, prefix, note)
 		lock.Close()
 		if err != nil {
-			return fault.IO(err, "removing what a killed build left behind")
+			return err
 		}
+	}
+	return nil
+}
+
+// recoverOne does so for one directory, which is locked.
+func (s *staging) recoverOne(dir, prefix string, note func(string)) error {
+	if _, err := s.fsys.Lstat(s.final); prefix == replacedPrefix(s.final) && errors.Is(err, fs.ErrNotExist) {
+		if err := s.fsys.Rename(dir, s.final, 0); err != nil {
+			return fault.IO(err, "putting back the store that a killed build had moved away")
+		}
+		return nil
+	}
+	if err := removeWithStripes(s.fsys, dir, namedStripes(s.fsys, s.final), note); err != nil {
+		return fault.IO(err, "removing %s, which a killed build left behind", dir)
 	}
 	return nil
 }
@@ -137,15 +162,19 @@ func (s *staging) commit(overwrite bool, note func(string)) error {
 	s.done = true
 	s.lock.Close()
 	if err := s.fsys.SyncDir(s.parent); err != nil {
-		return fault.IO(err, "syncing %s", s.parent)
+		if old == "" {
+			return fault.IO(err, "the store is in place, but a loss of power may undo that: syncing %s", s.parent)
+		}
+		// The old store must not go before it is certain that the new one stays.
+		kept := append([]string{old}, slices.Sorted(maps.Keys(namedStripes(s.fsys, old)))...)
+		return fault.IO(err, "the store is in place, but a loss of power may undo that: the one it replaces is kept (%s) until the next build of this name; syncing %s",
+			strings.Join(kept, ", "), s.parent)
 	}
-	if old != "" {
-		if err := removeStripes(s.fsys, old, note); err != nil {
-			return err
-		}
-		if err := s.fsys.RemoveAll(old); err != nil {
-			return fault.IO(err, "the store is in place, but the one it replaces could not be removed")
-		}
+	if old == "" {
+		return nil
+	}
+	if err := removeWithStripes(s.fsys, old, namedStripes(s.fsys, s.final), note); err != nil {
+		return fault.IO(err, "the store is in place, but %s, which it replaces, could not be removed", old)
 	}
 	return nil
 }
@@ -181,8 +210,24 @@ func (s *staging) rename(overwrite bool) (old string, err error) {
 	if !errors.Is(err, unix.EINVAL) {
 		return "", fault.IO(err, "exchanging the finished store with %s", s.final)
 	}
-	// Not the staging prefix: a build killed here must not lose the old store.
-	old = filepath.Join(s.parent, fmt.Sprintf(".%s.replaced-%d", filepath.Base(s.final), os.Getpid()))
+	// The file system cannot exchange names. Not the staging prefix: the next build
+	// puts the store back if this one is killed between the two renames; while it
+	// lives, the lock keeps others from doing so.
+	lock, err := s.fsys.LockDir(s.final)
+	if err != nil {
+		return "", fault.IO(err, "locking the store that is replaced")
+	}
+	if lock != nil {
+		defer lock.Close()
+	}
+	for n := 0; ; n++ {
+		old = filepath.Join(s.parent, fmt.Sprintf("%s%d-%d", replacedPrefix(s.final), os.Getpid(), n))
+		if _, err := s.fsys.Lstat(old); errors.Is(err, fs.ErrNotExist) {
+			break
+		} else if err != nil {
+			return "", fault.IO(err, "looking at %s", old)
+		}
+	}
 	if err := s.fsys.Rename(s.final, old, 0); err != nil {
 		return "", fault.IO(err, "moving away the store that is replaced")
 	}
@@ -204,7 +249,18 @@ func (s *staging) discard() error {
 	err := s.fsys.RemoveAll(s.dir)
 	s.lock.Close()
 	if err != nil {
-		return fault.IO(err, "removing the unfinished store")
+		return fault.IO(err, "removing the unfinished store %s", s.dir)
 	}
 	return nil
+}
+
+// leave leaves the directory to the next build, which finds by it what else is
+// left.
+func (s *staging) leave() error {
+	if s.done {
+		return nil
+	}
+	s.done = true
+	s.lock.Close()
+	return fmt.Errorf("%s is left, by which the next build finds and removes them", s.dir)
 }

@@ -4,6 +4,7 @@ package staging
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -28,7 +29,7 @@ type Store struct {
 func Open(w *workspace.Space, path string, overwrite bool, stripes []string, unit int64, buffer int) (*Store, error) {
 	b := &Store{Space: w, unit: max(unit, stripeUnit), Buffer: buffer}
 	var err error
-	if b.stage, err = stage(w.FS, path, overwrite); err != nil {
+	if b.stage, err = stage(w.FS, path, overwrite, w.Note); err != nil {
 		return nil, err
 	}
 	if b.stripes, err = stageStripes(w.FS, stripes, b.stage.final, w.Note); err != nil {
@@ -37,13 +38,20 @@ func Open(w *workspace.Space, path string, overwrite bool, stripes []string, uni
 	return b, nil
 }
 
-// ScratchDirs are the directories beside the store: where scratch belongs unless
-// another place is named.
-func (b *Store) ScratchDirs() []string {
-	if len(b.stripes.parents) > 0 {
-		return b.stripes.parents
+// ScratchDirs are the directories beside a store at path, striped over directories
+// made in those of stripes, if there are any: where scratch belongs unless another
+// place is named.
+func ScratchDirs(path string, stripes []string) []string {
+	if len(stripes) == 0 {
+		stripes = []string{filepath.Dir(filepath.Clean(path))}
 	}
-	return []string{b.stage.parent}
+	dirs := slices.Clone(stripes)
+	for i := range dirs {
+		if abs, err := filepath.Abs(dirs[i]); err == nil {
+			dirs[i] = abs
+		}
+	}
+	return dirs
 }
 
 // Size adds up the files of the store.
@@ -68,9 +76,13 @@ func (b *Store) Commit(overwrite bool) error {
 	return err
 }
 
-// Discard removes what was not committed.
+// Discard removes what was not committed. Where stripe directories cannot be
+// removed, the directory that names them is left to the next build, which can.
 func (b *Store) Discard() error {
-	return errors.Join(b.stripes.discard(), b.stage.discard())
+	if err := b.stripes.discard(); err != nil {
+		return errors.Join(err, b.stage.leave())
+	}
+	return b.stage.discard()
 }
 
 // WriteArea writes a finished area, looking for cancellation on the way.

@@ -51,12 +51,7 @@ func stageStripes(fsys storage.FS, parents []string, final string, note func(str
 	if len(parents) > layout.MaxStripes {
 		return s, fault.Usage("%d stripe directories, at most %d are allowed", len(parents), layout.MaxStripes)
 	}
-	named := map[string]bool{}
-	if m, err := storage.ReadManifest(fsys, final); err == nil {
-		for _, dir := range m.Stripes {
-			named[dir] = true
-		}
-	}
+	named := namedStripes(fsys, final)
 	for i, given := range parents {
 		parent, err := filepath.Abs(given)
 		if err != nil {
@@ -156,9 +151,13 @@ func (s *stripeStage) discard() error {
 	}
 	s.done = true
 	var errs []error
-	for _, dir := range s.dirs {
-		if err := s.fsys.RemoveAll(dir); err != nil {
-			errs = append(errs, fault.IO(err, "removing an unfinished stripe directory"))
+	for i, dir := range s.dirs {
+		err := s.fsys.RemoveAll(dir)
+		if err == nil {
+			err = s.fsys.SyncDir(s.parents[i]) // before that which names it goes
+		}
+		if err != nil {
+			errs = append(errs, fault.IO(err, "removing the unfinished stripe directory %s", dir))
 		}
 	}
 	s.unlock()
@@ -184,22 +183,43 @@ func within(dir, outer string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// removeStripes removes the stripe directories of a store that was replaced and
-// now lies in dir. A directory that cannot be told to be its own is left, and
-// told by note.
-func removeStripes(fsys storage.FS, dir string, note func(string)) error {
+// namedStripes are the stripe directories of the store at a path, if there is one.
+func namedStripes(fsys storage.FS, path string) map[string]bool {
+	named := map[string]bool{}
+	if m, err := storage.ReadManifest(fsys, path); err == nil {
+		for _, dir := range m.Stripes {
+			named[dir] = true
+		}
+	}
+	return named
+}
+
+// removeWithStripes removes the directory of a store that was replaced or not
+// finished, after the stripe directories that it names and keep does not. One that
+// cannot be told to be its own is left, and told by note.
+func removeWithStripes(fsys storage.FS, dir string, keep map[string]bool, note func(string)) error {
 	m, err := storage.ReadManifest(fsys, dir)
 	if err != nil {
-		return nil // no store, or not to be told which directories are its own
+		m = &layout.Manifest{} // no store, or not to be told which directories are its own
 	}
 	for i, stripe := range m.Stripes {
+		if keep[stripe] {
+			continue
+		}
+		if _, err := fsys.Lstat(stripe); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err := storage.CheckStripe(fsys, m, i, stripe); err != nil {
-			note(fmt.Sprintf("%s, of the store that was replaced, is left as it is: %v", stripe, err))
+			note(fmt.Sprintf("%s, of a store that was replaced or not finished, is left as it is: %v", stripe, err))
 			continue
 		}
 		if err := fsys.RemoveAll(stripe); err != nil {
-			return fault.IO(err, "the store is in place, but a stripe directory of the one it replaces could not be removed")
+			return err
+		}
+		// Before that which names it: nothing would find it otherwise.
+		if err := fsys.SyncDir(filepath.Dir(stripe)); err != nil {
+			return err
 		}
 	}
-	return nil
+	return fsys.RemoveAll(dir)
 }
