@@ -48,7 +48,7 @@ func (x Explanation) String() string {
 	shares := slices.Clone(x.Memory)
 	slices.SortStableFunc(shares, func(a, b operation.Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	for _, s := range shares {
-		add("  "+s.Name, "%s, %s", mib(s.Bytes), strings.ReplaceAll(s.While, "+", " and "))
+		add("  "+s.Name, "%s, %s", mib(s.Bytes), enumerated(strings.Split(s.While, "+")))
 	}
 	for _, p := range x.Phases {
 		text := fmt.Sprintf("%s read, %s written", mib(p.Read), mib(p.Written))
@@ -57,7 +57,7 @@ func (x Explanation) String() string {
 		}
 		add(p.Name, "%s", text)
 	}
-	add("measured", "%s", choose(x.Prepared > 0, fmt.Sprintf("over %d minibatches, scaled to an epoch", x.Prepared), "nothing yet: estimates take every node to be equally likely"))
+	add("measured", "%s", choose(x.Prepared > 0, fmt.Sprintf("over %s, scaled to an epoch", count(x.Prepared, "minibatch", "minibatches")), "nothing yet: estimates take every node to be equally likely"))
 	width := 0
 	for _, r := range rows {
 		width = max(width, len(r[0]))
@@ -67,6 +67,15 @@ func (x Explanation) String() string {
 		fmt.Fprintf(&b, "%-*s  %s\n", width, r[0], r[1])
 	}
 	return b.String()
+}
+
+// enumerated joins words as a sentence does.
+func enumerated(words []string) string {
+	last := len(words) - 1
+	if last == 0 {
+		return words[0]
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 func mib(n int64) string {

@@ -7,7 +7,46 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/goagnes"
+	"github.com/goagnes/goagnes/goagnes/operation"
 )
+
+// The plan in words: one thing is not "1 things".
+func TestExplainWords(t *testing.T) {
+	x := goagnes.Explanation{Mode: "agnes", BudgetBytes: 64 << 20, Explanation: operation.Explanation{
+		Minibatches: 1, Hyperbatch: 1024, Hyperbatches: 1, BlockSize: 1 << 20, GraphBlocks: 1, Windows: 1, FeatureBlocks: 1, FeatureSweeps: 1,
+		GraphFrames: 1, FeatureFrames: 1, CacheRows: 1, KeepsGraph: true, Nodes: 1, Edges: 1, Prepared: 1,
+		Memory: []operation.Share{{Name: "seeds", Bytes: 512, While: "sampling"}, {Name: "samples", Bytes: 3 << 20, While: "sampling+gathering+delivery"}},
+		Phases: []operation.Phase{{Name: "sample", Read: 1 << 20, ActualRead: 2 << 20}},
+	}}
+	const one = `mode       agnes, blocks of 1 MiB; of hubs the pages with drawn neighbours alone
+epoch      1 minibatch of about 1 node and 1 edge, in 1 hyperbatch of at most 1024
+sampling   1 window a hyperbatch; 1 frame for 1 graph block, kept; samples stay in memory
+gathering  1 sweep a hyperbatch; 1 frame for 1 feature block; 1 row cached; none goes to scratch
+memory     64 MiB
+  samples  3 MiB, sampling, gathering and delivery
+  seeds    0.5 KiB, sampling
+sample     1 MiB read, 0 KiB written; measured 2 MiB read, 0 KiB written
+measured   over 1 minibatch, scaled to an epoch
+`
+	if got := x.String(); got != one {
+		t.Errorf("%s\nwant\n%s", got, one)
+	}
+	x.Minibatches, x.Hyperbatches, x.Windows, x.GraphBlocks, x.GraphFrames, x.KeepsGraph = 3, 2, 2, 5, 0, false
+	x.FeatureBlocks, x.Prepared = 0, 0
+	got := x.String()
+	for _, line := range []string{
+		"epoch      3 minibatches of about 1 node and 1 edge, in 2 hyperbatches of at most 1024\n",
+		"sampling   2 windows a hyperbatch; 0 frames for 5 graph blocks; samples stay in memory\n",
+		"measured   nothing yet",
+	} {
+		if !strings.Contains(got, line) {
+			t.Errorf("%s\nlacks %q", got, line)
+		}
+	}
+	if strings.Contains(got, "\ngathering") {
+		t.Errorf("%s\ntells of gathering, and there is nothing to gather", got)
+	}
+}
 
 // TestExplain holds plans against what follows: the parts named as they are
 // reserved, no more than the budget at any time, spilling foretold, and the bytes
