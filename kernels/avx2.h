@@ -30,7 +30,8 @@ void gk_gemm(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, int a
 void gk_load(float *dst, int64_t dst_stride, const void *src, int half, int64_t src_stride,
              const float *scale, int64_t rows, int64_t cols, uint32_t row0, uint32_t col0,
              gk_drop drop);
-void gk_row_sums(float *dst, const void *src, int half, int64_t stride, int64_t rows, int64_t cols);
+void gk_row_sums(float *dst, const void *src, int half, int64_t stride, int64_t rows, int64_t cols,
+                 int squares);
 
 void gk_aggregate(float *out, int64_t ldo, int64_t first, int64_t last, const uint32_t *ptr,
                   const uint32_t *src, const void *in, int half, int64_t ldi,

@@ -71,13 +71,13 @@ func (avx2Tiles) load(dst []float32, stride int, in *Input, row, rows, col, cols
 		C.int64_t(rows), C.int64_t(cols), C.uint32_t(row), C.uint32_t(col), in.Drop.native())
 }
 
-func (avx2Tiles) rowSums(dst []float32, in *Input, row, rows int) {
+func (avx2Tiles) rowSums(dst []float32, in *Input, row, rows int, squares bool) {
 	if in.Cols == 0 {
 		clear(dst)
 		return
 	}
 	p, half := in.native(row, 0)
-	C.gk_row_sums(floats(dst), p, half, C.int64_t(in.Stride), C.int64_t(rows), C.int64_t(in.Cols))
+	C.gk_row_sums(floats(dst), p, half, C.int64_t(in.Stride), C.int64_t(rows), C.int64_t(in.Cols), flag(squares))
 }
 
 func (avx2Tiles) aggregate(out Matrix, first, last int, g *Aggregation) {

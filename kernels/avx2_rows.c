@@ -44,13 +44,15 @@ TARGET void gk_load(float *dst, int64_t dst_stride, const void *src, int half, i
 }
 
 TARGET void gk_row_sums(float *dst, const void *src, int half, int64_t stride, int64_t rows,
-                        int64_t cols)
+                        int64_t cols, int squares)
 {
 	const char *row = src;
 	for (int64_t r = 0; r < rows; r++, row += stride * (half ? 2 : 4)) {
 		__m256 s = _mm256_setzero_ps();
-		for (int64_t c = 0; c < cols; c += 8)
-			s = _mm256_add_ps(s, half ? read8(row, 1, c, cols - c) : read8(row, 0, c, cols - c));
+		for (int64_t c = 0; c < cols; c += 8) {
+			__m256 v = half ? read8(row, 1, c, cols - c) : read8(row, 0, c, cols - c);
+			s = _mm256_add_ps(s, squares ? _mm256_mul_ps(v, v) : v);
+		}
 		float t[8];
 		_mm256_storeu_ps(t, s);
 		dst[r] = ((t[0] + t[1]) + (t[2] + t[3])) + ((t[4] + t[5]) + (t[6] + t[7]));

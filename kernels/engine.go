@@ -42,7 +42,7 @@ type tiles interface {
 	pack(panels, b []float32, ldb int, transposed bool, k, n int)
 	gemm(m, n, k int, a []float32, lda int, transposed bool, panels, c []float32, ldc int, alpha, beta float32)
 	load(dst []float32, stride int, in *Input, row, rows, col, cols int)
-	rowSums(dst []float32, in *Input, row, rows int)
+	rowSums(dst []float32, in *Input, row, rows int, squares bool)
 	aggregate(out Matrix, first, last int, g *Aggregation)
 	epilogue(z Matrix, row, rows int, bias []float32, f Activation, d Dropout)
 	reluGrad(g, h Matrix, row, rows int, scale float32)

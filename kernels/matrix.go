@@ -3,7 +3,10 @@ package kernels
 // Operands: float32 matrices and feature rows that are read through a widening,
 // a row scale and a dropout mask.
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // A Matrix is a row-major float32 matrix: element (r, c) is
 // Data[r*Stride+c]. It does not own its memory.
@@ -114,12 +117,25 @@ func (in *Input) at(r, c int) float32 {
 
 // RowSums sets dst[r] to the sum of row r of in, scale and dropout left out.
 func (e *Engine) RowSums(dst []float32, in Input) {
-	in.check("RowSums")
+	e.rowSums("RowSums", dst, in, false)
+}
+
+// RowNorms sets dst[r] to the Euclidean norm of row r of in, scale and dropout left
+// out.
+func (e *Engine) RowNorms(dst []float32, in Input) {
+	e.rowSums("RowNorms", dst, in, true)
+	for r, sum := range dst[:in.Rows] {
+		dst[r] = float32(math.Sqrt(float64(sum)))
+	}
+}
+
+func (e *Engine) rowSums(op string, dst []float32, in Input, squares bool) {
+	in.check(op)
 	if len(dst) < in.Rows {
-		panic(fmt.Sprintf("kernels: RowSums: %d elements for %d rows", len(dst), in.Rows))
+		panic(fmt.Sprintf("kernels: %s: %d elements for %d rows", op, len(dst), in.Rows))
 	}
 	e.each(in.Rows, rowGrain(in.Cols), func(_, lo, hi int) {
-		e.tiles.rowSums(dst[lo:hi], &in, lo, hi-lo)
+		e.tiles.rowSums(dst[lo:hi], &in, lo, hi-lo, squares)
 	})
 }
 

@@ -116,11 +116,15 @@ func (portable) load(dst []float32, stride int, in *Input, row, rows, col, cols 
 	}
 }
 
-func (portable) rowSums(dst []float32, in *Input, row, rows int) {
+func (portable) rowSums(dst []float32, in *Input, row, rows int, squares bool) {
 	for r := range rows {
 		var s [8]float32
 		for c := range in.Cols {
-			s[c%8] += in.at(row+r, c)
+			v := in.at(row+r, c)
+			if squares {
+				v *= v
+			}
+			s[c%8] += v
 		}
 		dst[r] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
 	}

@@ -33,7 +33,8 @@ type trainRequest struct {
 	NumNeighbors      []int    `json:"num_neighbors"`
 	EvalNeighbors     []int    `json:"eval_neighbors"`
 	EvalBatchSize     int      `json:"eval_batch_size"`
-	NormalizeFeatures bool     `json:"normalize_features"`
+	Monitor           string   `json:"monitor"`
+	NormalizeFeatures string   `json:"normalize_features"`
 	Seed              uint64   `json:"seed"`
 	NumThreads        int      `json:"num_threads"`
 	HyperbatchSize    int      `json:"hyperbatch_size"`
@@ -56,7 +57,7 @@ func runTrain(ctx context.Context, s control.Store, request json.RawMessage, rep
 			Heads: r.Heads, OutputHeads: r.OutputHeads, AttentionDropout: r.AttentionDropout, Residual: r.Residual,
 			LearningRate: r.LearningRate, WeightDecay: r.WeightDecay, Epochs: r.Epochs, Patience: r.Patience,
 			BatchSize: r.BatchSize, NumNeighbors: r.NumNeighbors, EvalNeighbors: r.EvalNeighbors,
-			EvalBatchSize: r.EvalBatchSize, Seed: r.Seed, NormalizeFeatures: r.NormalizeFeatures,
+			EvalBatchSize: r.EvalBatchSize, Seed: r.Seed, Monitor: r.Monitor, NormalizeFeatures: r.NormalizeFeatures,
 			Threads: r.NumThreads, Progress: report,
 		},
 		Save: r.Save, HyperbatchSize: r.HyperbatchSize, Mode: r.Mode, Calibrate: r.Calibrate,

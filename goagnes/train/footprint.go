@@ -31,9 +31,9 @@ func (m *Model) ArenaBytes(shape Shape, nodes, edges []int) int64 {
 	return arenaBytes(m.Network.Config, shape.DType, m.NormalizeFeatures, nodes, edges, false)
 }
 
-func arenaBytes(c nn.Config, d layout.DType, normalize bool, nodes, edges []int, train bool) int64 {
+func arenaBytes(c nn.Config, d layout.DType, normalize string, nodes, edges []int, train bool) int64 {
 	perNode := 0
-	if normalize {
+	if divides(normalize) {
 		perNode++
 	}
 	if d != 0 && !direct(d) {

@@ -22,7 +22,7 @@ import (
 // its input first.
 type Model struct {
 	Network           *nn.Model
-	NormalizeFeatures bool
+	NormalizeFeatures string // as in Options; "" is none
 }
 
 // A model file is an npz archive of stored members: "config", uint8, the JSON
@@ -32,7 +32,7 @@ type Model struct {
 type modelConfig struct {
 	Format            int       `json:"format"`
 	Network           nn.Config `json:"network"`
-	NormalizeFeatures bool      `json:"normalize_features"`
+	NormalizeFeatures string    `json:"normalize_features"`
 }
 
 const (
@@ -211,6 +211,9 @@ func readConfig(a *npy.Archive, path string) (c modelConfig, err error) {
 	}
 	if c.Format != modelFormat {
 		return c, &ModelError{path, configMember, fmt.Sprintf("is format %d; this version reads format %d", c.Format, modelFormat), nil}
+	}
+	if c.NormalizeFeatures != "" && !validNormalize(c.NormalizeFeatures) {
+		return c, &ModelError{path, configMember, fmt.Sprintf("normalises features by %q, which this version does not know", c.NormalizeFeatures), nil}
 	}
 	if err := c.Network.Validate(); err != nil {
 		return c, &ModelError{path, configMember, "is refused", err}

@@ -22,7 +22,7 @@ func TestSaveLoadPredict(t *testing.T) {
 	g := community(400, 3, 8, 0.8)
 	for _, model := range []string{"gcn", "sage", "gat", "mlp"} {
 		o := small()
-		o.Model, o.NormalizeFeatures = model, true
+		o.Model, o.NormalizeFeatures = model, train.NormalizeL2
 		if model == "mlp" {
 			o.NumNeighbors = nil
 		}
@@ -37,7 +37,7 @@ func TestSaveLoadPredict(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(loaded.Network.Values, m.Network.Values) || loaded.Network.Config != m.Network.Config || !loaded.NormalizeFeatures {
+		if !slices.Equal(loaded.Network.Values, m.Network.Values) || loaded.Network.Config != m.Network.Config || loaded.NormalizeFeatures != train.NormalizeL2 {
 			t.Errorf("%s: another model came back", model)
 		}
 		if err := loaded.Save(path); err != nil {

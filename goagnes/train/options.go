@@ -16,6 +16,23 @@ const (
 	PresetShchur   = "shchur"   // co-purchase and co-authorship graphs, some labels a class
 )
 
+// What chooses the epoch that is kept; see [Options.Monitor].
+const (
+	MonitorAccuracy = "val_accuracy"
+	MonitorLoss     = "val_loss"
+)
+
+// What rows of features are divided by; see [Options.NormalizeFeatures].
+const (
+	NormalizeNone = "none"
+	NormalizeRow  = "row"
+	NormalizeL2   = "l2"
+)
+
+func validNormalize(s string) bool {
+	return s == NormalizeNone || s == NormalizeRow || s == NormalizeL2
+}
+
 // Options of a training run. The zero value is the default; a preset changes
 // defaults, never what is set. Every number has an upper limit, given by the
 // *OptionError that refuses it.
@@ -30,10 +47,9 @@ type Options struct {
 	// 8 units and one output head, rate 0.005, dropout 0.6 of inputs and of attention,
 	// decay 5e-4 of all weights, as Veličković et al. (2018) and PyG's example.
 	//
-	// "shchur": for Amazon's and Coauthor graphs, as Shchur et al. (2018) train: rows of
-	// features stay as they are, 400 epochs at most, patience 50. GCN: 64 units, dropout
-	// 0.8, decay 1e-3 of the first layer, their published choice. The other models as in
-	// the citation preset.
+	// "shchur": for Amazon's and Coauthor graphs, with splits drawn as Shchur et al.
+	// (2018) draw them, and their 64 units and patience of 50: rows of features divided by
+	// their Euclidean norm, 400 epochs at most. The rest as in the citation preset.
 	Preset string
 	// Layers is the number of layers, 1 to 5. Default 3.
 	Layers int
@@ -59,9 +75,13 @@ type Options struct {
 	WeightDecay *float64
 	// Epochs is the number of epochs. Default 10.
 	Epochs int
-	// Patience ends a run after this many epochs without a better validation
-	// accuracy. Default 0: never, but where a preset has one.
+	// Patience ends a run after this many epochs that were not better by Monitor.
+	// Default 0: never, but where a preset has one.
 	Patience int
+	// Monitor is what the split val is watched by, for Patience and for the epoch
+	// whose weights are kept: "val_accuracy", the highest, among equals that of the
+	// lowest loss; or "val_loss", the lowest. Default "val_accuracy".
+	Monitor string
 	// BatchSize is the number of seeds of a training minibatch. Default 1000.
 	BatchSize int
 	// NumNeighbors is the number of neighbours taken of a node, by hop, in
@@ -74,9 +94,10 @@ type Options struct {
 	EvalBatchSize int
 	// Seed of initial weights and dropout. Default 0.
 	Seed uint64
-	// NormalizeFeatures divides each row of features by its sum, or by 1 where
-	// that is larger (PyG's NormalizeFeatures for features that are not negative).
-	NormalizeFeatures bool
+	// NormalizeFeatures is "none"; "row", which divides each row of features by its
+	// sum, or by 1 where that is larger (PyG's NormalizeFeatures for features that are
+	// not negative); or "l2", which divides it by its Euclidean norm. Default "none".
+	NormalizeFeatures string
 	// Threads used at once. Default GOMAXPROCS.
 	Threads int
 	// Backend of package kernels. Default the fastest.
@@ -107,12 +128,13 @@ type Settings struct {
 	DecayFirstLayer   bool    `json:"weight_decay_first_layer_only"`
 	Epochs            int     `json:"epochs"`
 	Patience          int     `json:"patience"`
+	Monitor           string  `json:"monitor"`
 	BatchSize         int     `json:"batch_size"`
 	NumNeighbors      []int   `json:"num_neighbors"`
 	EvalNeighbors     []int   `json:"eval_neighbors"`
 	EvalBatchSize     int     `json:"eval_batch_size"`
 	Seed              uint64  `json:"seed"`
-	NormalizeFeatures bool    `json:"normalize_features"`
+	NormalizeFeatures string  `json:"normalize_features"`
 	Threads           int     `json:"threads"`
 	Backend           string  `json:"backend"`
 }
@@ -152,11 +174,9 @@ var citation = map[string]recipe{
 	nn.MLP:  {64, 0.01, 0.5, 5e-3, true},
 }
 
-// shchurGCN is what the preset shchur has for gcn; for other models it is citation's.
-var shchurGCN = recipe{64, 0.01, 0.8, 1e-3, true}
-
 const (
 	presetEpochs   = 200
+	shchurUnits    = 64
 	shchurEpochs   = 400
 	shchurPatience = 50
 )
@@ -166,7 +186,7 @@ const (
 func (o Options) Resolve() (Settings, error) {
 	s := Settings{
 		Model: o.Model, Preset: o.Preset, Layers: 3, Hidden: 256, LearningRate: 0.003, Epochs: 10,
-		BatchSize: 1000, EvalBatchSize: o.EvalBatchSize, Seed: o.Seed, NormalizeFeatures: o.NormalizeFeatures,
+		BatchSize: 1000, EvalBatchSize: o.EvalBatchSize, Seed: o.Seed, Monitor: MonitorAccuracy, NormalizeFeatures: NormalizeNone,
 		Threads: o.Threads, Backend: o.Backend,
 	}
 	if s.Model == "" {
@@ -180,17 +200,15 @@ func (o Options) Resolve() (Settings, error) {
 		if !ok {
 			return s, &OptionError{"model", fmt.Sprintf("%q is not a model; choose gcn, sage, gat or mlp", s.Model)}
 		}
-		if o.Preset == PresetShchur && s.Model == nn.GCN {
-			p = shchurGCN
-		}
 		s.Layers, s.Hidden, s.LearningRate, s.Epochs = 2, p.hidden, p.rate, presetEpochs
 		s.Dropout, s.InputDropout, s.WeightDecay, s.DecayFirstLayer = p.dropout, true, p.decay, p.first
 		if s.Model == nn.GAT {
 			s.AttentionDropout = p.dropout
 		}
 		if o.Preset == PresetCitation {
-			s.NormalizeFeatures = true
+			s.NormalizeFeatures = NormalizeRow
 		} else {
+			s.Hidden, s.NormalizeFeatures = shchurUnits, NormalizeL2
 			s.Epochs, s.Patience = shchurEpochs, shchurPatience
 		}
 		fanout = -1
@@ -235,10 +253,20 @@ func (o Options) Resolve() (Settings, error) {
 		s.AttentionDropout = *o.AttentionDropout
 	}
 	s.Residual = o.Residual
+	if o.NormalizeFeatures != "" {
+		s.NormalizeFeatures = o.NormalizeFeatures
+	}
+	if o.Monitor != "" {
+		s.Monitor = o.Monitor
+	}
 	if o.WeightDecay != nil {
 		s.WeightDecay = *o.WeightDecay
 	}
 	switch {
+	case s.Monitor != MonitorAccuracy && s.Monitor != MonitorLoss:
+		return s, &OptionError{"monitor", fmt.Sprintf("%q is not watched; choose val_accuracy or val_loss", s.Monitor)}
+	case !validNormalize(s.NormalizeFeatures):
+		return s, &OptionError{"normalize_features", fmt.Sprintf("%q is not known; choose none, row or l2", s.NormalizeFeatures)}
 	case !(s.LearningRate > 0 && s.LearningRate <= 100):
 		return s, &OptionError{"lr", fmt.Sprintf("%v is outside (0, 100]", s.LearningRate)}
 	case !(s.WeightDecay >= 0 && s.WeightDecay <= 100):

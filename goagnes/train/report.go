@@ -20,9 +20,8 @@ type Report struct {
 	Epochs   []Epoch  `json:"epochs"`
 	Features int      `json:"num_features"`
 	Classes  int      `json:"num_classes"`
-	// BestEpoch is the epoch whose weights are kept and tested: of the highest
-	// validation accuracy, among equals of the lowest loss; the last one where
-	// there are no validation nodes.
+	// BestEpoch is the epoch whose weights are kept and tested: the best one by
+	// Options.Monitor; the last one where there are no validation nodes.
 	BestEpoch    uint32   `json:"best_epoch"`
 	ValAccuracy  *float64 `json:"val_accuracy"`
 	TestAccuracy *float64 `json:"test_accuracy"`

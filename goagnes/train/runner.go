@@ -19,7 +19,7 @@ type runner struct {
 	network   *nn.Network
 	model     *nn.Model
 	memory    *memory
-	normalize bool
+	normalize string
 
 	arena []float32
 	peak  int64 // bytes of the largest arena needed
@@ -73,7 +73,7 @@ func (r *runner) forward(b *Batch, mode nn.Mode) (kernels.Matrix, error) {
 		return kernels.Matrix{}, err
 	}
 	scales, pass := 0, int(bytes/4)
-	if r.normalize {
+	if divides(r.normalize) {
 		scales = rows
 	}
 	if err := r.reserve(pass + wide + scales); err != nil {
@@ -86,16 +86,32 @@ func (r *runner) forward(b *Batch, mode nn.Mode) (kernels.Matrix, error) {
 			return kernels.Matrix{}, err
 		}
 	}
-	if r.normalize {
-		scale := rest[:scales]
-		r.engine.RowSums(scale, in.X)
-		for i, sum := range scale {
-			scale[i] = 1 / max(sum, 1)
-		}
-		in.X.Scale = scale
+	if divides(r.normalize) {
+		in.X.Scale = rest[:scales]
+		r.scale(in.X)
 	}
 	r.network.SetArena(r.arena[:pass])
 	return r.network.Forward(in, mode)
+}
+
+// divides reports whether rows are divided by something.
+func divides(normalize string) bool { return normalize == NormalizeRow || normalize == NormalizeL2 }
+
+// scale sets the rows' factors. A row of zeros stays.
+func (r *runner) scale(x kernels.Input) {
+	if r.normalize == NormalizeL2 {
+		r.engine.RowNorms(x.Scale, x)
+		for i, norm := range x.Scale {
+			if norm > 0 {
+				x.Scale[i] = 1 / norm
+			}
+		}
+		return
+	}
+	r.engine.RowSums(x.Scale, x)
+	for i, sum := range x.Scale {
+		x.Scale[i] = 1 / max(sum, 1)
+	}
 }
 
 // reserve makes the arena hold n floats. A new one is an eighth larger than

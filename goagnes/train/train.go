@@ -116,7 +116,8 @@ func (t *trainer) prepare(src Source, engine *kernels.Engine, config nn.Config) 
 	}
 	model.Initialize(t.settings.Seed)
 	t.runner.source, t.runner.engine, t.runner.model = src, engine, model
-	t.runner.network, t.runner.normalize = nn.NewNetwork(model, engine), t.settings.NormalizeFeatures
+	t.runner.network = nn.NewNetwork(model, engine)
+	t.runner.normalize = t.settings.NormalizeFeatures
 	return nil
 }
 
@@ -124,7 +125,6 @@ func (t *trainer) prepare(src Source, engine *kernels.Engine, config nn.Config) 
 func (t *trainer) run(ctx context.Context) error {
 	start := time.Now()
 	r := t.report
-	var bestLoss float64
 	for epoch := range uint32(t.settings.Epochs) {
 		at := time.Now()
 		e := Epoch{Epoch: epoch}
@@ -153,13 +153,8 @@ func (t *trainer) run(ctx context.Context) error {
 		lap(&at, &e.Seconds)
 		r.Epochs = append(r.Epochs, e)
 
-		better := e.ValAccuracy == nil || r.ValAccuracy == nil || *e.ValAccuracy > *r.ValAccuracy ||
-			*e.ValAccuracy == *r.ValAccuracy && *e.ValLoss < bestLoss
-		if better {
+		if t.better(e, r.Epochs[r.BestEpoch]) {
 			r.BestEpoch, r.ValAccuracy = epoch, e.ValAccuracy
-			if e.ValLoss != nil {
-				bestLoss = *e.ValLoss
-			}
 			copy(t.best, t.model.Values)
 		}
 		if t.settings.Patience > 0 && int(epoch-r.BestEpoch) >= t.settings.Patience {
@@ -177,6 +172,19 @@ func (t *trainer) run(ctx context.Context) error {
 	_, r.TestAccuracy = means(test)
 	lap(&start, &r.Seconds.Total)
 	return nil
+}
+
+// better reports whether epoch e replaces the best one so far, which in the first
+// epoch is itself. Without validation nodes the last is the best.
+func (t *trainer) better(e, best Epoch) bool {
+	switch {
+	case e.Epoch == best.Epoch || e.ValLoss == nil:
+		return true
+	case t.settings.Monitor == MonitorLoss:
+		return *e.ValLoss < *best.ValLoss
+	default:
+		return *e.ValAccuracy > *best.ValAccuracy || *e.ValAccuracy == *best.ValAccuracy && *e.ValLoss < *best.ValLoss
+	}
 }
 
 // stopped says in which epoch a run ended.

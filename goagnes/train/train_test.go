@@ -145,6 +145,72 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// Watched by loss, a run keeps the epoch of the lowest, whatever the accuracy, and
+// patience counts from there.
+func TestMonitor(t *testing.T) {
+	g := community(600, 3, 8, 2)
+	o := small()
+	o.Epochs, o.LearningRate = 60, 0.1
+	accuracy, _ := must(t, &memorySource{graph: g}, o)
+	o.Monitor = train.MonitorLoss
+	loss, _ := must(t, &memorySource{graph: g}, o)
+	if loss.BestEpoch == accuracy.BestEpoch || loss.WeightsSHA256 == accuracy.WeightsSHA256 {
+		t.Fatalf("both keep epoch %d: this graph shows nothing", loss.BestEpoch)
+	}
+	best := loss.Epochs[loss.BestEpoch]
+	for _, e := range loss.Epochs {
+		if *e.ValLoss < *best.ValLoss {
+			t.Errorf("epoch %d has a lower loss than the one kept, %d", e.Epoch, best.Epoch)
+		}
+	}
+	if *loss.ValAccuracy != *best.ValAccuracy || loss.Options.Monitor != train.MonitorLoss || accuracy.Options.Monitor != train.MonitorAccuracy {
+		t.Errorf("report %+v", loss)
+	}
+	o.Patience = 5
+	short, _ := must(t, &memorySource{graph: g}, o)
+	low := 0
+	for i, e := range loss.Epochs {
+		if *e.ValLoss < *loss.Epochs[low].ValLoss {
+			low = i
+		}
+		if i == low+5 {
+			break
+		}
+	}
+	if int(short.BestEpoch) != low || len(short.Epochs) != low+6 {
+		t.Errorf("with patience 5: epoch %d of %d kept, want %d of %d", short.BestEpoch, len(short.Epochs), low, low+6)
+	}
+}
+
+// Rows divided by their norm are those of a store that holds them so, up to rounding.
+func TestNormalizeL2(t *testing.T) {
+	raw, unit := community(300, 3, 8, 0), community(300, 3, 8, 0)
+	for v := range 300 {
+		x, sum := raw.x[8*v:8*v+8], 0.0
+		for i := range x {
+			if x[i] = float32((v*7 + i*i) % 5); v == 4 {
+				x[i] = 0 // a row of zeros stays
+			}
+			sum += float64(x[i]) * float64(x[i])
+		}
+		for i := range x {
+			unit.x[8*v+i] = float32(float64(x[i]) / math.Sqrt(max(sum, 1)))
+		}
+	}
+	o := small()
+	want, _ := must(t, &memorySource{graph: unit}, o)
+	o.NormalizeFeatures = train.NormalizeL2
+	got, m := must(t, &memorySource{graph: raw}, o)
+	if m.NormalizeFeatures != train.NormalizeL2 {
+		t.Errorf("the model says %q", m.NormalizeFeatures)
+	}
+	for i, e := range got.Epochs {
+		if math.Abs(e.TrainLoss-want.Epochs[i].TrainLoss) > 1e-4 {
+			t.Errorf("epoch %d: loss %v, with rows divided beforehand %v", i, e.TrainLoss, want.Epochs[i].TrainLoss)
+		}
+	}
+}
+
 func TestPatience(t *testing.T) {
 	g := community(300, 3, 8, 0.8)
 	for _, v := range g.splits["val"] {
@@ -229,7 +295,7 @@ func TestFootprint(t *testing.T) {
 	delete(g.splits, "val")
 	delete(g.splits, "test")
 	for _, d := range []layout.DType{layout.Float32, layout.BFloat16} {
-		for _, normalize := range []bool{false, true} {
+		for _, normalize := range []string{"", train.NormalizeRow, train.NormalizeL2} {
 			o := small()
 			o.Epochs, o.BatchSize, o.NumNeighbors, o.NormalizeFeatures = 1, 1000, []int{-1, -1}, normalize
 			src := &memorySource{graph: g}
@@ -243,7 +309,7 @@ func TestFootprint(t *testing.T) {
 			// The order of seeds, and so the split by hop, is the same for any shuffle
 			// as far as counts go.
 			if told := r.Options.ArenaBytes(shape, b.NodesPerHop, b.EdgesPerHop, true); told != r.PeakActivationBytes {
-				t.Errorf("%v, normalised %v: told %d bytes, took %d", d, normalize, told, r.PeakActivationBytes)
+				t.Errorf("%v, normalised by %q: told %d bytes, took %d", d, normalize, told, r.PeakActivationBytes)
 			}
 			if told := r.Options.ModelBytes(shape); told != r.ModelBytes {
 				t.Errorf("told %d bytes of model, took %d", told, r.ModelBytes)
@@ -251,7 +317,7 @@ func TestFootprint(t *testing.T) {
 			err := train.Predict(context.Background(), given, m, train.PredictOptions{Split: "train",
 				Allocator: &budget{limit: int(m.ArenaBytes(shape, b.NodesPerHop, b.EdgesPerHop) / 4)}}, func(train.Prediction) error { return nil })
 			if err != nil {
-				t.Errorf("%v, normalised %v: %v", d, normalize, err)
+				t.Errorf("%v, normalised by %q: %v", d, normalize, err)
 			}
 		}
 	}
@@ -290,12 +356,12 @@ func TestHalfFeatures(t *testing.T) {
 		g.x[i] += float32(i%5) / 4
 	}
 	o := small()
-	for _, normalize := range []bool{false, true} {
+	for _, normalize := range []string{train.NormalizeNone, train.NormalizeRow, train.NormalizeL2} {
 		o.NormalizeFeatures = normalize
 		full, _ := must(t, &memorySource{graph: g}, o)
 		half, _ := must(t, halves{&memorySource{graph: g}}, o)
 		if full.WeightsSHA256 != half.WeightsSHA256 {
-			t.Errorf("normalised %v: float16 of the same values gives other weights", normalize)
+			t.Errorf("normalised by %q: float16 of the same values gives other weights", normalize)
 		}
 	}
 }
@@ -483,6 +549,8 @@ func TestOptionsRefused(t *testing.T) {
 		{"eval_batch_size", train.Options{EvalBatchSize: -2}},
 		{"lr", train.Options{LearningRate: -0.1}},
 		{"lr", train.Options{LearningRate: nan}},
+		{"normalize_features", train.Options{NormalizeFeatures: "rows"}},
+		{"monitor", train.Options{Monitor: "test_accuracy"}},
 		{"dropout", train.Options{Dropout: &one}},
 		{"weight_decay", train.Options{WeightDecay: &nan}},
 		{"num_neighbors", train.Options{NumNeighbors: []int{5}}},
@@ -507,17 +575,25 @@ func TestPreset(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.Hidden != 7 || s.Dropout != 0 || !slices.Equal(s.NumNeighbors, []int{3, 2}) || s.Layers != 2 || s.Epochs != 200 ||
-		s.LearningRate != 0.01 || s.WeightDecay != 5e-4 || !s.NormalizeFeatures || !slices.Equal(s.EvalNeighbors, []int{-1, -1}) {
+		s.LearningRate != 0.01 || s.WeightDecay != 5e-4 || s.NormalizeFeatures != train.NormalizeRow || !slices.Equal(s.EvalNeighbors, []int{-1, -1}) {
 		t.Errorf("%+v", s)
+	}
+	s, err = train.Options{Model: nn.GCN, Preset: train.PresetShchur, NormalizeFeatures: train.NormalizeNone, Monitor: train.MonitorLoss}.Resolve()
+	if err != nil || s.NormalizeFeatures != train.NormalizeNone || s.Monitor != train.MonitorLoss {
+		t.Errorf("%+v, %v", s, err)
+	}
+	s, err = train.Options{Model: nn.GCN, Preset: train.PresetCitation, NormalizeFeatures: train.NormalizeNone}.Resolve()
+	if err != nil || s.NormalizeFeatures != train.NormalizeNone || s.Monitor != train.MonitorAccuracy {
+		t.Errorf("%+v, %v", s, err)
 	}
 	for _, c := range []struct {
 		model, preset string
 		want          train.Settings
 	}{
-		{nn.GAT, train.PresetCitation, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, NormalizeFeatures: true, Epochs: 200}},
-		{nn.GAT, train.PresetShchur, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, Epochs: 400, Patience: 50}},
-		{nn.GCN, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.8, LearningRate: 0.01, WeightDecay: 1e-3, DecayFirstLayer: true, Epochs: 400, Patience: 50}},
-		{nn.SAGE, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.5, LearningRate: 0.01, WeightDecay: 5e-3, DecayFirstLayer: true, Epochs: 400, Patience: 50}},
+		{nn.GAT, train.PresetCitation, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, NormalizeFeatures: train.NormalizeRow, Epochs: 200}},
+		{nn.GAT, train.PresetShchur, train.Settings{Hidden: 64, Heads: 8, OutputHeads: 1, AttentionDropout: 0.6, Dropout: 0.6, LearningRate: 0.005, WeightDecay: 5e-4, NormalizeFeatures: train.NormalizeL2, Epochs: 400, Patience: 50}},
+		{nn.GCN, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.5, LearningRate: 0.01, WeightDecay: 5e-4, DecayFirstLayer: true, NormalizeFeatures: train.NormalizeL2, Epochs: 400, Patience: 50}},
+		{nn.SAGE, train.PresetShchur, train.Settings{Hidden: 64, Dropout: 0.5, LearningRate: 0.01, WeightDecay: 5e-3, DecayFirstLayer: true, NormalizeFeatures: train.NormalizeL2, Epochs: 400, Patience: 50}},
 	} {
 		s, err := train.Options{Model: c.model, Preset: c.preset}.Resolve()
 		if err != nil {

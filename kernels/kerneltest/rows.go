@@ -173,6 +173,19 @@ func (s suite) rowSums(t *testing.T) {
 				}
 				requireClose(t, fmt.Sprintf("row %d of %d columns", r, cols), got[r:], []float64{sum}, []float64{sumBound(cols, total)})
 			}
+			norms := s.everyThreads(t, func(e *kernels.Engine) []float32 {
+				out := make([]float32, 1200)
+				e.RowNorms(out, in)
+				return out
+			})
+			for r := range norms {
+				var squares float64
+				for _, v := range m.Data[r*m.Stride : r*m.Stride+cols] {
+					squares += float64(v) * float64(v)
+				}
+				want := math.Sqrt(squares)
+				requireClose(t, fmt.Sprintf("norm of row %d of %d columns", r, cols), norms[r:], []float64{want}, []float64{sumBound(cols+2, want)})
+			}
 		}
 	}
 }

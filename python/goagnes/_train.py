@@ -34,7 +34,8 @@ def train(
     num_neighbors: Sequence[int] | None = None,
     eval_neighbors: Sequence[int] | None = None,
     eval_batch_size: int | None = None,
-    normalize_features: bool | None = None,
+    monitor: str | None = None,
+    normalize_features: str | None = None,
     seed: int = 0,
     num_threads: int | None = None,
     hyperbatch_size: int | None = None,
@@ -45,12 +46,14 @@ def train(
     """Trains a node classifier on the store's splits train, val and test, in Go.
 
     ``model`` is "sage", "gcn", "gat" or "mlp"; ``preset`` "citation" is the setting of
-    the citation benchmarks, "shchur" that of the Amazon and Coauthor graphs (with
-    ``patience`` 50, 400 epochs at most). ``heads``,
-    ``output_heads``, ``attention_dropout`` and ``residual`` (linear skips) are of "gat":
-    the heads of its layers lie side by side and share ``hidden``, those of the last one
-    are averaged. What is None is the preset's or the trainer's default, which
-    the result names. ``save`` writes the weights as .npz.
+    the citation benchmarks, "shchur" that of the Amazon and Coauthor graphs. The weights
+    kept are those of the epoch that is best by ``monitor``: "val_accuracy", the default,
+    or "val_loss"; ``patience`` ends a run after so many epochs that were not better.
+    ``normalize_features`` divides each row of x by its sum ("row"), by its Euclidean
+    norm ("l2"), or not ("none", the default). ``heads``, ``output_heads``,
+    ``attention_dropout`` and ``residual`` (linear skips) are of "gat": the heads of its
+    layers lie side by side and share ``hidden``, those of the last one are averaged.
+    What is None is the preset's or the trainer's default, which the result names. ``save`` writes the weights as .npz.
 
     Returns the report of ``goagnes train --json``: options, losses and accuracies of
     every epoch, ``test_accuracy`` (0 to 1, measured once, with the weights that were
@@ -60,7 +63,7 @@ def train(
     """
     if not isinstance(store, Store):
         raise TypeError(f"store is a {type(store).__name__}, not a goagnes.Store; use goagnes.open(path)")
-    words = {"model": model, "preset": preset}
+    words = {"model": model, "preset": preset, "monitor": monitor, "normalize_features": normalize_features}
     counts = {
         "layers": layers,
         "hidden": hidden,
@@ -74,7 +77,7 @@ def train(
         "hyperbatch_size": hyperbatch_size,
     }
     numbers = {"attention_dropout": attention_dropout, "dropout": dropout, "lr": lr, "weight_decay": weight_decay}
-    flags = {"residual": residual, "normalize_features": normalize_features, "calibrate": calibrate}
+    flags = {"residual": residual, "calibrate": calibrate}
     lists = {"num_neighbors": num_neighbors, "eval_neighbors": eval_neighbors}
     request: dict[str, Any] = {"seed": _arguments.seed(seed), "mode": _arguments.mode(mode)}
     if save is not None:

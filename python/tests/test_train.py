@@ -129,6 +129,33 @@ def test_calibrate(drawn):
 def test_preset_shchur(drawn, model, hidden):
     report = ga.train(drawn, model=model, preset="shchur", epochs=3, progress=False)
     told = report["options"]
-    assert (told["layers"], told["hidden"], told["normalize_features"]) == (2, hidden, False)
+    assert (told["layers"], told["hidden"], told["normalize_features"]) == (2, hidden, "l2")
+    assert (told["monitor"], told["patience"]) == ("val_accuracy", 50)
     assert told["num_neighbors"] == told["eval_neighbors"] == [-1, -1]
     assert len(report["epochs"]) == 3
+
+
+@pytest.mark.parametrize("normalize", ["none", "l2"])
+def test_monitor_and_features(drawn, normalize):
+    """What a preset has can be turned off, and the shell's flags do the same."""
+    options = {"normalize_features": normalize, "monitor": "val_loss"}
+    report = ga.train(drawn, model="gcn", preset="citation", epochs=12, progress=False, **options)
+    assert {name: report["options"][name] for name in options} == options
+    losses = [epoch["val_loss"] for epoch in report["epochs"]]
+    assert report["best_epoch"] == losses.index(min(losses))
+    run = [sys.executable, "-m", "goagnes", "train", str(drawn.path), "--json", "--model=gcn", "--preset=citation"]
+    run += ["--epochs=12"] + [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
+    shell = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert json.loads(shell.stdout)["weights_sha256"] == report["weights_sha256"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({"monitor": "test_accuracy"}, "choose val_accuracy or val_loss"),
+        ({"normalize_features": "rows"}, "choose none, row or l2"),
+    ],
+)
+def test_monitor_and_features_refused(drawn, arguments, match):
+    with pytest.raises(ValueError, match=match):
+        ga.train(drawn, progress=False, **arguments)
