@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/tests/bounds"
 )
 
 // plain turns values into text, to a fixed depth.
@@ -210,14 +211,17 @@ func FuzzLoad(f *testing.F) {
 	f.Add("(dp0\nI1\n(lp1\nI2\nas.")
 	f.Add("\x80\x02cscipy.sparse.csr\ncsr_matrix\n)\x81}(U\x06_shapeK\x01K\x02\x86ub.")
 	f.Fuzz(func(t *testing.T, in string) {
-		v, err := Load(in)
-		if err != nil {
-			var e *Error
-			if !errors.As(err, &e) {
-				t.Fatalf("untyped error %v", err)
+		// A value takes up to 100 bytes of memory for one of the input, in lists that grow.
+		bounds.Hold(t, len(in), bounds.Limit{Fixed: 1 << 20, Factor: 512}, func() {
+			v, err := Load(in)
+			if err != nil {
+				var e *Error
+				if !errors.As(err, &e) {
+					t.Fatalf("untyped error %v", err)
+				}
+				return
 			}
-			return
-		}
-		plain(v, 3)
+			plain(v, 3)
+		})
 	})
 }
