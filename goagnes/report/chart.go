@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Limits of one drawing.
@@ -229,6 +230,9 @@ func stack(step, limit float64, limitText string, list []line) *plot {
 	return p
 }
 
+// letter is the width that a letter of a label takes at most, on the average.
+const letter = 7.0
+
 // column is a named row of columns of a histogram.
 type column struct {
 	name, class string
@@ -258,7 +262,12 @@ func columns(xLabel string, edge func(bucket int) string, list []column) *plot {
 	}
 	slot := (p.Right - p.Left) / float64(high-low+1)
 	each := slot * 0.84 / float64(len(list))
+	widest := 0
 	for i := low; i <= high; i++ {
+		widest = max(widest, utf8.RuneCountInString(edge(i)))
+	}
+	every := max(1, int(math.Ceil(float64(widest+1)*letter/slot))) // labels that would touch are left out
+	for i := low; i <= high; i += every {
 		p.XTicks = append(p.XTicks, tick{round(p.Left + (float64(i-low)+0.5)*slot), edge(i)})
 	}
 	for k, c := range list {

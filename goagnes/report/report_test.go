@@ -285,6 +285,26 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// Names of buckets stand apart however many there are; columns are all drawn.
+func TestColumnNamesStandApart(t *testing.T) {
+	for buckets := 1; buckets <= 40; buckets++ {
+		counts := make([]int64, buckets)
+		for i := range counts {
+			counts[i] = 1
+		}
+		p := columns("time", func(b int) string { return duration(float64(bucketEdge(b)) / 1e6) }, []column{{"reads", "a", counts}})
+		if len(p.Series[0].Rects) != buckets || len(p.XTicks) == 0 || p.XTicks[0].Text != "0 s" {
+			t.Fatalf("%d buckets: %d columns, names %v", buckets, len(p.Series[0].Rects), p.XTicks)
+		}
+		for i, k := range p.XTicks[1:] {
+			before := p.XTicks[i]
+			if width := float64(len([]rune(k.Text))+len([]rune(before.Text))) / 2 * letter; k.At-before.At < width {
+				t.Errorf("%d buckets: %q and %q are %.1f apart and %.1f wide", buckets, before.Text, k.Text, k.At-before.At, width)
+			}
+		}
+	}
+}
+
 func TestBars(t *testing.T) {
 	var list []bar
 	for i := range maxBars + 5 {
