@@ -36,6 +36,6 @@ one() { # one PACKAGE TARGET BINARY
   return $status
 }
 export -f one
-export out time
+export out time GOMAXPROCS=1 # two targets, two processors
 
 printf '%s\n' "${jobs[@]}" | xargs -P 2 -L 1 bash -c 'one "$@"' _
