@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from pathlib import Path
+from subprocess import CalledProcessError
+from types import ModuleType
 
 from setuptools import Extension, setup
 from setuptools.command.build import build
@@ -16,9 +18,17 @@ from setuptools.command.build_ext import build_ext
 from wheel.bdist_wheel import bdist_wheel
 
 ROOT = Path(__file__).resolve().parent
-spec = importlib.util.spec_from_file_location("goagnes_build", ROOT / "capi" / "build.py")
-native = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(native)
+
+
+def load(name: str) -> ModuleType:
+    """A file of capi as a module: a build is isolated, nothing of ours is on its path."""
+    spec = importlib.util.spec_from_file_location(f"goagnes_{name}", ROOT / "capi" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+native, manylinux = load("build"), load("manylinux")
 
 
 class CleanBuild(build):
@@ -47,11 +57,22 @@ class BuildNative(build_ext):
 
 
 class StableWheel(bdist_wheel):
-    """Tags the wheel for CPython 3.11 and every later one."""
+    """Tags the wheel for CPython 3.11 and every later one, and for the oldest glibc that its files allow."""
 
     def finalize_options(self) -> None:
         self.py_limited_api = "cp311"
         super().finalize_options()
+
+    def get_tag(self) -> tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        package = Path(self.distribution.get_command_obj("build").build_lib) / "goagnes"
+        built = [*package.glob("_goagnes*.so"), *package.glob("bin/goagnes")]
+        if len(built) == 2:  # not where only metadata is asked for
+            try:
+                platform = manylinux.tag(built)
+            except (manylinux.NotPortableError, OSError, CalledProcessError) as reason:
+                print(f"the wheel is for this system only, {platform}: {reason}")
+        return python, abi, platform
 
 
 setup(

@@ -13,6 +13,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"golang.org/x/sys/unix"
@@ -51,6 +52,10 @@ func Peek(fsys storage.FS, dir string) (x *Index, finished bool, err error) {
 	return nil, false, nil
 }
 
+// patience is how long Create waits for a folder that another Writer holds: one that
+// was interrupted a moment ago may not have let go of it yet.
+const patience = 2 * time.Second
+
 // Create takes a folder, which is made where it is missing, for the export that
 // x describes by its store, settings and arrays. What an earlier Writer of the
 // same export left there is gone on with; an export of something else is refused
@@ -78,6 +83,10 @@ func Create(fsys storage.FS, dir string, x Index, overwrite bool) (w *Writer, er
 		return nil, err
 	}
 	lock, err := fsys.LockDir(dir)
+	for end := time.Now().Add(patience); err == nil && lock == nil && time.Now().Before(end); {
+		time.Sleep(patience / 100)
+		lock, err = fsys.LockDir(dir)
+	}
 	if err != nil {
 		return nil, err
 	}

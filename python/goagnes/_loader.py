@@ -127,11 +127,14 @@ class NeighborLoader:
         request["input_nodes"], keep = _inputs.resolve(input_nodes, store.num_nodes, store.splits)
         self._output, self._convert = _outputs.resolve(output)
         self._transform = transform
-        made = _tasks.run("loader", request, keep=keep)
         self._store = store
-        self._handle: int = made["loader"]
-        self._settings: dict[str, Any] = made["settings"]
-        self._finalizer = weakref.finalize(self, _close, self._handle, keep)
+
+        def adopt(made: dict[str, Any]) -> None:
+            self._handle: int = made["loader"]
+            self._settings: dict[str, Any] = made["settings"]
+            self._finalizer = weakref.finalize(self, _close, self._handle, keep)
+
+        _tasks.run("loader", request, keep=keep, adopt=adopt)
 
     def __len__(self) -> int:
         """The minibatches of an epoch."""
@@ -197,10 +200,7 @@ class NeighborLoader:
 
     def close(self) -> None:
         """Stops preparing and gives the memory back. Closing twice does nothing."""
-        held = self._finalizer.detach()  # with it the memory of input_nodes, read until the loader is closed
-        if held is not None and not _native.forked():
-            _native.call("CloseLoader", self._handle)
-        del held
+        _native.close(self._finalizer, "CloseLoader", self._handle)
 
     @property
     def closed(self) -> bool:

@@ -13,6 +13,8 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,9 +63,15 @@ _data, _control, version = _open()
 def call(name: str, *args: int | str) -> Any:
     """Calls a bound function; its errors become the exceptions of :mod:`goagnes._errors`."""
     try:
-        return getattr(_control, f"bind_{name}")(*args)
+        return bound(name)(*args)
     except RuntimeError as error:
         raise from_native(error) from None
+
+
+def bound(name: str) -> Callable[..., Any]:
+    """A bound function itself, whose errors are RuntimeErrors with a class."""
+    function: Callable[..., Any] = getattr(_control, f"bind_{name}")
+    return function
 
 
 def next_batch(loader: int, epoch: int) -> tuple[Any, ...] | None:
@@ -92,8 +100,28 @@ def forked() -> bool:
     return bool(_data.forked())
 
 
+def close(finalizer: weakref.finalize[..., Any], name: str, handle: int) -> None:
+    """Closes a handle now in its finalizer's place, which holds what the handle needs until it is closed."""
+    if finalizer.alive and not forked():
+        try:
+            call(name, handle)
+        except Exception:
+            finalizer.detach()
+            raise
+    finalizer.detach()
+
+
 def close_quietly(name: str, *handle: int) -> None:
-    """Closes a handle for a finalizer: nothing in a forked child, and nothing raised."""
-    if not forked():
+    """Closes a handle for a finalizer: nothing in a forked child, and no error raised.
+
+    Ctrl-C within it is raised when the handle is closed: closing twice does nothing.
+    """
+    if forked():
+        return
+    try:
         with contextlib.suppress(Exception):  # a finalizer has nobody to tell
             call(name, *handle)
+    except BaseException:
+        with contextlib.suppress(Exception):
+            call(name, *handle)
+        raise

@@ -237,8 +237,7 @@ class Store:
 
     def close(self) -> None:
         """Closes the store and its loaders. Closing twice does nothing."""
-        if self._finalizer.detach() is not None and not _native.forked():
-            _native.call("CloseStore", self._handle)
+        _native.close(self._finalizer, "CloseStore", self._handle)
 
     @property
     def closed(self) -> bool:
@@ -328,13 +327,14 @@ def open_store(
     text = path_text("path", path)
     request = {"path": text, **memory_request(memory, num_threads, scratch, scratch_limit, io)}
     request.update(stripes_request(stripes))
-    opened = _tasks.run("open", request)
-    store = Store(text, opened["store"], opened["info"])
-    warn_page_cache(store, opened["info"].get("direct_refused"), stacklevel=4)
-    moved = opened["info"].get("scratch_moved")
+    store: Store = _tasks.run(
+        "open", request, adopt=lambda opened: Store(text, int(opened["store"]), dict(opened["info"]))
+    )
+    warn_page_cache(store, store._info.get("direct_refused"), stacklevel=4)
+    moved = store._info.get("scratch_moved")
     if moved:
         warnings.warn(
-            f"{moved}: what does not fit in memory goes to {', '.join(opened['info']['scratch'])}; "
+            f"{moved}: what does not fit in memory goes to {', '.join(store._info['scratch'])}; "
             "scratch= names another directory",
             RuntimeWarning,
             stacklevel=3,

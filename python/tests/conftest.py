@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
+from overlays import overlay, run_native
 
 # A shell starts background jobs with interrupts ignored, and children inherit that: the tests of
 # interruptions would wait for ever.
@@ -23,45 +17,17 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _builder():
-    spec = importlib.util.spec_from_file_location("goagnes_build", ROOT / "capi" / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture(scope="session")
 def double(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory whose package goagnes has the library for tests: it serves the synthetic engine."""
-    if importlib.util.find_spec("pybindgen") is None:
-        pytest.skip(f"the library for tests cannot be built: pybindgen is not installed in {sys.prefix}")
-    if shutil.which("go") is None or not (ROOT / "go.mod").exists():
-        pytest.skip("the library for tests cannot be built: no Go tool or no source tree")
-    overlay = tmp_path_factory.mktemp("double")
-    package = overlay / "goagnes"
-    shutil.copytree(ROOT / "python" / "goagnes", package, ignore=shutil.ignore_patterns("*.so", "bin", "__pycache__"))
-    builder = _builder()
-    builder.library(package / "_goagnes.abi3.so", testing=True)
-    metadata = overlay / f"goagnes-{builder.version()}.dist-info" / "METADATA"
-    metadata.parent.mkdir()
-    metadata.write_text(f"Metadata-Version: 2.1\nName: goagnes\nVersion: {builder.version()}\n")
-    return overlay
+    return overlay(tmp_path_factory.mktemp("double"), testing=True)
 
 
 @pytest.fixture(scope="session")
 def run_case(double: Path) -> Callable[[str, str], None]:
     """Runs one function of native/ in an interpreter of its own; the test fails with what it printed."""
 
-    def run(module: str, function: str) -> None:
-        env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(double), str(ROOT / "python" / "tests" / "native")]))
-        env["PYTHONWARNINGS"] = "error"
-        code = f"import {module}; {module}.{function}()"
-        command = [sys.executable, "-X", "faulthandler", "-c", code]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
-        if done.returncode != 0:
-            pytest.fail(f"exit status {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
-
-    return run
+    return lambda module, function: run_native(double, module, function)
 
 
 @pytest.fixture(scope="session")

@@ -164,11 +164,12 @@ def test_direct_io_refused(store, monkeypatch):
     """A file system that refuses direct I/O, as the native library tells of it: said once for each store opened."""
     native = _tasks.run
 
-    def refusing(kind, *arguments, **named):
+    def refusing(kind, *arguments, adopt=None, **named):
+        if kind != "open":
+            return native(kind, *arguments, adopt=adopt, **named)
         answer = native(kind, *arguments, **named)
-        if kind == "open":
-            answer["info"].update(direct=False, direct_refused="/mnt/odd/store/graph")
-        return answer
+        answer["info"].update(direct=False, direct_refused="/mnt/odd/store/graph")
+        return adopt(answer)
 
     monkeypatch.setattr(_tasks, "run", refusing)
     with (
@@ -206,13 +207,14 @@ def test_read_only(graph, tmp_path, monkeypatch):
     ga.build(tmp_path / "s", graph.edge_index, x=graph.x).close()
     native = _tasks.run
 
-    def read_only(kind, *arguments, **named):
+    def read_only(kind, *arguments, adopt=None, **named):
+        if kind != "open":
+            return native(kind, *arguments, adopt=adopt, **named)
         answer = native(kind, *arguments, **named)
-        if kind == "open":
-            assert answer["info"]["scratch"] == [str(tmp_path)]
-            assert "scratch_moved" not in answer["info"]
-            answer["info"].update(scratch=["/elsewhere"], scratch_moved="write to /dvd: read-only file system")
-        return answer
+        assert answer["info"]["scratch"] == [str(tmp_path)]
+        assert "scratch_moved" not in answer["info"]
+        answer["info"].update(scratch=["/elsewhere"], scratch_moved="write to /dvd: read-only file system")
+        return adopt(answer)
 
     monkeypatch.setattr(_tasks, "run", read_only)
     with pytest.warns(RuntimeWarning, match=r"/dvd: read-only.*goes to /elsewhere; scratch=") as said:

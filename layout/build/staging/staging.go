@@ -173,7 +173,17 @@ func (s *staging) commit(overwrite bool, note func(string)) error {
 	if old == "" {
 		return nil
 	}
-	if err := removeWithStripes(s.fsys, old, namedStripes(s.fsys, s.final), note); err != nil {
+	// Under a lock of its own: it may lie where a next build would stage, which would
+	// take it for a leftover and grow under the same name while it is removed here.
+	lock, err := s.fsys.LockDir(old)
+	if err == nil && lock == nil {
+		return nil // another build removes it
+	}
+	if err == nil {
+		err = removeWithStripes(s.fsys, old, namedStripes(s.fsys, s.final), note)
+		lock.Close()
+	}
+	if err != nil {
 		return fault.IO(err, "the store is in place, but %s, which it replaces, could not be removed", old)
 	}
 	return nil
