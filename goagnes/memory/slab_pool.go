@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -29,12 +30,13 @@ const (
 // DefaultSlabWait is how long Get waits for a consumer to release a minibatch.
 const DefaultSlabWait = 30 * time.Second
 
-// PoolError says that no slab became free in time: the consumer holds too
+// PoolError says that no memory became free in time: the consumer holds too
 // many minibatches. With Waited 0 the request alone exceeds the limit.
 type PoolError struct {
-	Need      int64 // bytes of the slab that was asked for
-	Limit     int64 // bytes that the pool may map
-	Held      int64 // slabs that consumers hold
+	Purpose   string // what memory was wanted for, where not for a slab
+	Need      int64  // bytes that were asked for
+	Limit     int64  // bytes that the pool may map
+	Held      int64  // slabs that consumers hold
 	HeldBytes int64
 	Waited    time.Duration
 }
@@ -43,8 +45,12 @@ func (e *PoolError) Error() string {
 	if e.Waited == 0 {
 		return fmt.Sprintf("a minibatch needs %s, the memory for minibatches is limited to %s: raise memory or lower batch_size or num_neighbors", size(e.Need), size(e.Limit))
 	}
-	return fmt.Sprintf("no memory for a minibatch of %s came free in %v: the consumer holds %d minibatches of together %s, of at most %s: release them sooner or raise memory",
-		size(e.Need), e.Waited.Round(time.Millisecond), e.Held, size(e.HeldBytes), size(e.Limit))
+	purpose := "a minibatch of " + size(e.Need)
+	if e.Purpose != "" {
+		purpose = e.Purpose + ", " + size(e.Need) + ","
+	}
+	return fmt.Sprintf("no memory for %s came free in %v: the consumer holds %d minibatches of together %s, of at most %s: release them sooner or raise memory",
+		purpose, e.Waited.Round(time.Millisecond), e.Held, size(e.HeldBytes), size(e.Limit))
 }
 
 // Class returns the error class "budget".
@@ -69,9 +75,12 @@ type SlabCounters struct {
 // whoever fills the minibatches. Gets that wait are served in no order: a large
 // one may be overtaken by smaller ones for as long as it waits.
 type SlabPool struct {
-	// Wait bounds the waiting of Get, 0 = DefaultSlabWait. Set it before the
-	// first Get.
+	// Wait bounds the waiting of Get and Retry, 0 = DefaultSlabWait. Set it, and
+	// Asking, before the first Get.
 	Wait time.Duration
+	// Asking tells whether the consumer waits for a minibatch; nil: always. Time
+	// counts only while it does: a consumer that works on what it holds may take any.
+	Asking func() bool
 
 	limit int64
 	lease *Lease
@@ -116,11 +125,8 @@ func (p *SlabPool) Get(ctx context.Context, n int64) (*Slab, error) {
 	if need > p.limit {
 		return nil, &PoolError{Need: need, Limit: p.limit}
 	}
-	patience := p.Wait
-	if patience <= 0 {
-		patience = DefaultSlabWait
-	}
-	for start, first := time.Now(), true; ; first = false {
+	w := p.patience()
+	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -129,12 +135,76 @@ func (p *SlabPool) Get(ctx context.Context, n int64) (*Slab, error) {
 		if s != nil || err != nil {
 			return s, err
 		}
-		waited := time.Since(start)
-		if waited >= patience {
-			held.Waited = waited
+		if !w.wait(seen) {
+			held.Waited = w.waited
 			return nil, held
 		}
-		waitWake(seen, unix.NsecToTimespec(int64(min(waitSlice, patience-waited))))
+	}
+}
+
+// patience is how long somebody has waited for a consumer that asks.
+type patience struct {
+	pool         *SlabPool
+	left, waited time.Duration
+}
+
+func (p *SlabPool) patience() *patience {
+	w := &patience{pool: p, left: p.Wait}
+	if w.left <= 0 {
+		w.left = DefaultSlabWait
+	}
+	return w
+}
+
+// wait returns after a slice of time or when a slab was released since seen was read;
+// false where the patience is used up.
+func (w *patience) wait(seen int32) bool {
+	if w.left <= 0 {
+		return false
+	}
+	slice, start := waitSlice, time.Now()
+	asked := w.pool.asking()
+	if asked {
+		slice = min(slice, w.left)
+	}
+	waitWake(seen, unix.NsecToTimespec(int64(slice)))
+	if d := time.Since(start); asked && w.pool.asking() {
+		w.left, w.waited = w.left-d, w.waited+d
+	}
+	return true
+}
+
+func (p *SlabPool) asking() bool { return p.Asking == nil || p.Asking() }
+
+// Retry runs f, and again whenever the consumer has released a minibatch, for as
+// long as f fails for want of the budget's memory. It gives up with f's error where
+// the consumer asks for a minibatch and holds no more than so many, as it may; and
+// with a *PoolError where it holds more for too long.
+func (p *SlabPool) Retry(ctx context.Context, mayHold int64, f func() error) error {
+	for w := p.patience(); ; {
+		err := f()
+		var refused *BudgetError
+		if err == nil || !errors.As(err, &refused) {
+			return err
+		}
+		p.Trim()
+		before := p.Counters().InUse
+		for held := before; held >= before; held = p.Counters().InUse {
+			seen := atomic.LoadInt32(wakeWord())
+			switch {
+			case held == 0, held <= mayHold && p.asking():
+				return err
+			case ctx.Err() != nil:
+				return ctx.Err()
+			}
+			if !w.wait(seen) {
+				e := &PoolError{Purpose: refused.Consumer, Need: refused.Need, Limit: p.limit, Waited: w.waited}
+				p.mu.Lock()
+				e.Held, e.HeldBytes = p.heldLocked()
+				p.mu.Unlock()
+				return e
+			}
+		}
 	}
 }
 

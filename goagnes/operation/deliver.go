@@ -233,14 +233,20 @@ func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error
 		sortAt = size
 		size += 16 * h.longest()
 	}
-	c, err := e.claim("delivery", size)
+	var c *claim
+	err := e.retry(ctx, func() (err error) {
+		if c, err = e.claim("delivery", size); err != nil {
+			return err
+		}
+		if err = h.setAside(); err != nil {
+			c.release()
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer c.release()
-	if err := h.setAside(); err != nil {
-		return err
-	}
 	r := h.startReader(ctx, c.mem)
 	defer r.close()
 	for i := range h.records {

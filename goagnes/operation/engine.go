@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -90,6 +91,7 @@ type Engine struct {
 	every       bool    // which is any that can be drawn
 	keeps       int64   // bytes that may be kept between hyperbatches
 	slabs       *memory.SlabPool
+	asking      atomic.Pointer[atomic.Int32] // calls of Next of the running epoch
 	meter       meter
 
 	keptGraph  *claim // the graph buffer, where it holds all blocks and is small beside the budget
@@ -177,6 +179,10 @@ func New(o Options) (*Engine, error) {
 	}
 	e.keeps = max(0, e.freeAtStart-e.needsOf(&e.plan, e.least, window).total())
 	e.slabs = memory.NewSlabPool(o.Budget, o.Budget.Total())
+	e.slabs.Asking = func() bool {
+		asking := e.asking.Load()
+		return asking != nil && asking.Load() > 0
+	}
 	return e, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,8 @@ type Run struct {
 
 	mu     sync.Mutex
 	closed bool
+
+	asking atomic.Int32 // calls of Next under way
 }
 
 // Start begins an epoch; an epoch that still runs is closed first. A goroutine
@@ -43,6 +46,7 @@ func (e *Engine) StartRange(ctx context.Context, epoch uint32, first, end int64)
 	e.mu.Lock()
 	e.running = r
 	e.mu.Unlock()
+	e.asking.Store(&r.asking)
 	e.meter.begin()
 	go func() {
 		defer close(r.done)
@@ -56,14 +60,20 @@ func (e *Engine) StartRange(ctx context.Context, epoch uint32, first, end int64)
 
 // epoch runs Algorithm 1: hyperbatch by hyperbatch, sample, gather, hand out.
 func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Run) error {
-	bound, err := e.newBound()
+	var bound *bound
+	err := e.retry(ctx, func() (err error) {
+		if bound, err = e.newBound(); err != nil {
+			return err
+		}
+		if err = e.holdBuffers(); err != nil {
+			bound.mem.release()
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	defer bound.mem.release()
-	if err := e.holdBuffers(); err != nil {
-		return err
-	}
 	defer func() { e.meter.bound.Store(bound.bytes()) }()
 	for first := from; first < end; first += int64(e.Hyperbatch) {
 		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(e.Hyperbatch), end-first)), bound: bound}
@@ -78,10 +88,19 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 	defer h.release() // also when a bug ends the epoch
 	e.trimSlabs()     // sampling needs the memory that idle batches hold
 	e.meter.hyperbatches.Add(1)
-	if err := e.phase(0, func() error { return h.sampleAll(ctx) }); err != nil {
+	sample := func() error {
+		h.release()
+		h.samplesEnd, h.residentUsed = 0, 0
+		return h.sampleAll(ctx)
+	}
+	if err := e.phase(0, func() error { return e.retry(ctx, sample) }); err != nil {
 		return err
 	}
-	if err := e.phase(1, func() error { return h.gather(ctx) }); err != nil {
+	gather := func() error {
+		h.cached.release()
+		return h.gather(ctx)
+	}
+	if err := e.phase(1, func() error { return e.retry(ctx, gather) }); err != nil {
 		return h.explain(err)
 	}
 	e.meter.bound.Store(h.bound.bytes())
@@ -97,6 +116,12 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 	}))
 }
 
+// retry runs f again where it lacks memory while the consumer works on minibatches,
+// or holds more than it may: each release may be what is missing.
+func (e *Engine) retry(ctx context.Context, f func() error) error {
+	return e.slabs.Retry(ctx, int64(e.Held), f)
+}
+
 // trimSlabs unmaps idle slabs, unless they are so small beside the budget that
 // mapping them again costs more than the memory is worth.
 func (e *Engine) trimSlabs() {
@@ -110,6 +135,8 @@ func (e *Engine) trimSlabs() {
 func (r *Run) Next(ctx context.Context) (*Batch, error) {
 	start := time.Now()
 	defer r.e.meter.addSeconds(&r.e.meter.nextSeconds, start)
+	r.asking.Add(1)
+	defer r.asking.Add(-1)
 	select {
 	case b := <-r.batches:
 		return b, nil

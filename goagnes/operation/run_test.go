@@ -152,37 +152,76 @@ func TestNextContext(t *testing.T) {
 	f.close()
 }
 
-// TestConsumerKeeps holds a consumer that releases nothing to an error that
-// says so, after the pool's patience and not never; then the epoch is prepared
-// again.
+// TestConsumerKeeps holds a consumer that releases nothing to an error that says
+// so and how much it holds, after the pool's patience and not never, whichever step
+// lacks the memory; then the epoch is prepared again.
 func TestConsumerKeeps(t *testing.T) {
-	f := newFixture(t, 6<<20, nil)
-	f.slabs.Wait = 100 * time.Millisecond
-	run := f.Start(context.Background(), 0)
-	var kept []*Batch
-	var err error
-	for {
-		var b *Batch
-		if b, err = run.Next(context.Background()); err != nil {
-			break
+	for _, hyperbatch := range []int{8, 1} { // minibatches wait for memory; sampling does
+		f := newFixture(t, 6<<20, func(o *Options) { o.Hyperbatch = hyperbatch })
+		f.slabs.Wait = 100 * time.Millisecond
+		run := f.Start(context.Background(), 0)
+		var kept []*Batch
+		var err error
+		for {
+			var b *Batch
+			if b, err = run.Next(context.Background()); err != nil {
+				break
+			}
+			kept = append(kept, b)
 		}
-		kept = append(kept, b)
+		var pool *memory.PoolError
+		if !errors.As(err, &pool) || pool.Held != int64(len(kept)) || pool.Waited < f.slabs.Wait || !strings.Contains(err.Error(), "release them") {
+			t.Fatalf("after %d minibatches that were kept: %v", len(kept), err)
+		}
+		if f.Budget.Used() > f.Budget.Total() {
+			t.Errorf("%d of %d bytes are used", f.Budget.Used(), f.Budget.Total())
+		}
+		for _, b := range kept {
+			b.Release()
+		}
+		f.idle()
+		if n, _, err := drain(f.Start(context.Background(), 0)); n != fixtureBatches || err != nil {
+			t.Errorf("%d minibatches, %v", n, err)
+		}
+		f.close()
 	}
-	var pool *memory.PoolError
-	if !errors.As(err, &pool) || pool.Held != int64(len(kept)) || !strings.Contains(err.Error(), "release them") {
-		t.Fatalf("after %d minibatches that were kept: %v", len(kept), err)
+}
+
+// A consumer may work on what it holds for longer than the pool's patience, as often
+// as it likes, and may keep more than it should for a while: time counts only while
+// it asks, and what it releases meanwhile is enough.
+func TestConsumerWorks(t *testing.T) {
+	for _, hyperbatch := range []int{8, 1} {
+		f := newFixture(t, tight, func(o *Options) { o.Hyperbatch = hyperbatch })
+		f.slabs.Wait = 2 * time.Second // of asking, on a machine however busy
+		run := f.Start(context.Background(), 0)
+		n := 0
+		var held []*Batch
+		for {
+			b, err := run.Next(context.Background())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatalf("hyperbatches of %d, after %d minibatches: %v", hyperbatch, n, err)
+			}
+			n++
+			held = append(held, b)
+			if n%10 == 5 {
+				time.Sleep(f.slabs.Wait + f.slabs.Wait/2)
+			}
+			for keep := 1; len(held) > keep; held = held[1:] {
+				held[0].Release()
+			}
+		}
+		for _, b := range held {
+			b.Release()
+		}
+		if n != fixtureBatches {
+			t.Errorf("hyperbatches of %d: %d minibatches", hyperbatch, n)
+		}
+		f.close()
 	}
-	if f.Budget.Used() > f.Budget.Total() {
-		t.Errorf("%d of %d bytes are used", f.Budget.Used(), f.Budget.Total())
-	}
-	for _, b := range kept {
-		b.Release()
-	}
-	f.idle()
-	if n, _, err := drain(f.Start(context.Background(), 0)); n != fixtureBatches || err != nil {
-		t.Errorf("%d minibatches, %v", n, err)
-	}
-	f.close()
 }
 
 // faultySeeds fails in one Lookup.
