@@ -101,12 +101,15 @@ func TestRegions(t *testing.T) {
 }
 
 // names says what a report must name and does not, "" if it names it.
-func (r *region) names(report *goagnes.VerifyReport, path string, offset, at int64) string {
+func (r *region) names(im *image, report *goagnes.VerifyReport, path string, offset, at int64) string {
 	if len(report.Findings) != 1 {
 		return fmt.Sprintf("%d findings: %v", len(report.Findings), report.Findings)
 	}
 	f := report.Findings[0]
-	page := at / layout.PageSize
+	page, block := at/layout.PageSize, at/layout.PageSize
+	if r.file == layout.SectionGraph {
+		block = im.block(at)
+	}
 	switch {
 	case f.File != r.file:
 		return "found in another file: " + f.String()
@@ -114,8 +117,8 @@ func (r *region) names(report *goagnes.VerifyReport, path string, offset, at int
 		return fmt.Sprintf("found in another part of it, want byte %d: %v", r.part, f)
 	case r.file == layout.StripeFile && !strings.Contains(f.Message, filepath.Dir(path)):
 		return "found in no directory: " + f.String()
-	case r.file != layout.ManifestFile && r.file != layout.StripeFile && (f.Block != page || f.Offset != page*layout.PageSize):
-		return fmt.Sprintf("found elsewhere, want page %d: %v", page, f)
+	case r.file != layout.ManifestFile && r.file != layout.StripeFile && (f.Block != block || f.Offset != page*layout.PageSize):
+		return fmt.Sprintf("found elsewhere, want page %d, block %d: %v", page, block, f)
 	}
 	return ""
 }
@@ -149,7 +152,7 @@ func TestFlippedBits(t *testing.T) {
 					path, offset, at := c.place(bit / 8)
 					b := im.files[path]
 					b[offset] ^= 1 << (bit % 8)
-					if fault := c.names(im.verify(t), path, offset, at); fault != "" {
+					if fault := c.names(im, im.verify(t), path, offset, at); fault != "" {
 						t.Errorf("%s, bit %d of byte %d: %s", c.name, bit%8, offset, fault)
 					}
 					b[offset] ^= 1 << (bit % 8)
@@ -314,11 +317,11 @@ func (im *image) planted(t testing.TB, changes ...change) string {
 	}
 	got := map[string]bool{}
 	for _, f := range report.Findings {
-		switch key := fmt.Sprint(f.File, " ", f.Block); {
+		switch {
 		case f.File == layout.ManifestFile || f.File == layout.StripeFile:
 			got[f.File] = true
 		default:
-			got[key] = true
+			got[fmt.Sprint(f.File, " ", f.Offset/layout.PageSize)] = true
 		}
 	}
 	if want[layout.ManifestFile] { // without it nothing else is read

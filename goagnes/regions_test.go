@@ -159,6 +159,16 @@ func (im *image) blocks() []block {
 	return list
 }
 
+// block returns the number of the graph block that holds a byte of its section.
+func (im *image) block(at int64) int64 {
+	for i, b := range im.blocks() {
+		if at < b.at+b.bytes {
+			return int64(i)
+		}
+	}
+	return -1
+}
+
 // graph adds the parts of every graph block.
 func (rs *regions) graph(s *layout.Section) {
 	whole := rs.im.section(s)

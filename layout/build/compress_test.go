@@ -103,7 +103,7 @@ func TestVerifyCompressed(t *testing.T) {
 		sealed bool
 		want   string
 	}{
-		"a flipped bit":      {change(layout.SectionGraph, at+100, 0xa5), false, fmt.Sprintf("graph, block %d (byte %d)", at/layout.PageSize, at)},
+		"a flipped bit":      {change(layout.SectionGraph, at+100, 0xa5), false, fmt.Sprintf("graph, block %d (byte %d)", k, at)},
 		"no zstd":            {change(layout.SectionGraph, at+8, 0, 0, 0, 0), true, fmt.Sprintf("graph, block %d (byte %d): a compressed block that is none", k, at)},
 		"a long frame":       {change(layout.SectionGraph, at+4, 0, 0, 0, 0x70), true, fmt.Sprintf("graph, block %d (byte %d): a compressed block of", k, at)},
 		"a coding":           {change(layout.SectionGraph, at+1, 77), true, fmt.Sprintf("graph, block %d (byte %d): kind 3 and coding 77", k, at)},

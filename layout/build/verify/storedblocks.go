@@ -77,3 +77,38 @@ func (s *storedBlocks) end() {
 		s.v.found(s.places.s.File, -1, -1, "the blocks end at page %d of %d", s.page, layout.Pages(s.graph.Bytes))
 	}
 }
+
+// nameBlocks names the blocks to which damaged pages belong, where blocks are
+// compressed and their places are intact. Findings of pages ascend.
+func (v *verifier) nameBlocks() error {
+	if v.m.Settings.Compression == "" || v.intact(layout.SectionGraph) || len(v.report.Findings) == 0 {
+		return nil
+	}
+	cs, buf, err := v.cursors(layout.SectionPlaces)
+	if err != nil {
+		return err
+	}
+	defer buf.Close()
+	places, file := cs[0], v.m.Section(layout.SectionGraph).File
+	if places == nil {
+		return nil
+	}
+	end, block := int64(0), int64(-2) // of a block, where it ends; the first place is where none has
+	left := v.m.Section(layout.SectionPlaces).Rows
+	for i := range v.report.Findings {
+		f := &v.report.Findings[i]
+		if f.File != file || f.Offset < 0 || f.Block >= 0 {
+			continue
+		}
+		for ; left > 0 && end*layout.PageSize <= f.Offset; left-- {
+			if end, err = places.next(); err != nil {
+				return err
+			}
+			block++
+		}
+		if end*layout.PageSize > f.Offset {
+			f.Block = max(block, -1)
+		}
+	}
+	return nil
+}

@@ -108,6 +108,9 @@ func Store(ctx context.Context, dir string, o Options) (*Report, error) {
 	if err == nil && ok {
 		v.report.BuildID = fmt.Sprintf("%x", v.m.ID)
 		if err = v.pages(); err == nil {
+			err = v.nameBlocks()
+		}
+		if err == nil {
 			err = v.structure()
 		}
 	}
@@ -349,7 +352,14 @@ func (v *verifier) comparePages(s *layout.Section, salt layout.Salt, b []byte, f
 			return
 		}
 		v.damaged[s.Name] = true
-		v.found(s.File, bad, bad*layout.PageSize, "the page differs from what was written, or lies in the wrong place")
+		block := bad
+		if s.Kind == layout.KindGraph {
+			block = bad * layout.PageSize / v.m.Settings.BlockSize
+			if v.m.Settings.Compression != "" {
+				block = -1 // until nameBlocks
+			}
+		}
+		v.found(s.File, block, bad*layout.PageSize, "the page differs from what was written, or lies in the wrong place")
 		k = bad - first + 1
 	}
 }

@@ -219,7 +219,7 @@ func TestSingleFiles(t *testing.T) {
 	}
 }
 
-func second[A any](_ A, err error) error        { return err }
+func second[A any](_ A, err error) error { return err }
 
 func TestDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "odd [name]*")
