@@ -6,7 +6,8 @@ package table
 //
 // Pages are read one after the other. Before the library sees them, the footer and
 // every page header are walked here: the footer has at most maxParquetFooter bytes,
-// a page at most maxParquetPage bytes inflated and maxParquetValues values. Two
+// a page at most maxParquetPage bytes inflated and maxParquetValues values, and does not
+// hold more than its header says (inflated.go). Two
 // pages and two dictionaries are held at a time, so reading takes at most about 16
 // times maxParquetPage, whatever the metadata claim.
 
@@ -19,6 +20,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goagnes/goagnes/layout/build/source"
@@ -119,6 +121,11 @@ func (p *parquetFile) open() error {
 			return source.Errorf(p.path, "column %s of type %s; ids are integers: number the nodes first, as pandas.factorize does", c.Name(), c.Type())
 		}
 		p.columns[k] = c
+		for _, group := range p.p.Metadata().RowGroups {
+			if codec := group.Columns[c.Index()].MetaData.Codec; !slices.Contains(parquetCodecs, codec) {
+				return source.Unsupported(p.path, "column %s is compressed by %s; write it with snappy, gzip, zstd or no compression", c.Name(), codec)
+			}
+		}
 	}
 	return nil
 }
@@ -140,7 +147,7 @@ func (p *parquetFile) checkPages(group, column int) error {
 		if _, err := p.f.ReadAt(b, at); err != nil {
 			return source.ErrorFrom(p.path, "cannot be read", err)
 		}
-		var inflated, stored, values int64 = -1, -1, 0
+		var inflated, stored, values, levels, plain int64 = -1, -1, 0, 0, 0
 		w := &thriftWalk{b: b, visit: func(parent, id int, v int64) {
 			switch {
 			case parent == 0 && id == 2:
@@ -149,6 +156,10 @@ func (p *parquetFile) checkPages(group, column int) error {
 				stored = v
 			case (parent == 5 || parent == 7 || parent == 8) && id == 1:
 				values = v
+			case parent == 8 && (id == 5 || id == 6): // of the newer form of pages, before what is compressed
+				levels += v
+			case parent == 8 && id == 7:
+				plain = 1 - v
 			}
 		}}
 		switch {
@@ -158,7 +169,17 @@ func (p *parquetFile) checkPages(group, column int) error {
 			return source.Errorf(p.path, "row group %d: a page of %d bytes (%d stored) and %d values at byte %d; at most %d bytes and %d values are read; write smaller pages",
 				group, inflated, stored, values, at, maxParquetPage, maxParquetValues)
 		}
-		at += int64(w.at) + stored
+		at += int64(w.at)
+		if levels < 0 || levels > stored || levels > inflated {
+			return source.Errorf(p.path, "row group %d: the page that ends at byte %d has %d bytes of levels in %d", group, at+stored, levels, stored)
+		}
+		if plain == 0 {
+			body := io.NewSectionReader(p.f, at+levels, stored-levels)
+			if err := checkInflated(m.Codec, body, inflated-levels); err != nil {
+				return source.ErrorFrom(p.path, fmt.Sprintf("row group %d: the page of column %d at byte %d cannot be read", group, column, at), err)
+			}
+		}
+		at += stored
 	}
 	return nil
 }

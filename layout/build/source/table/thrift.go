@@ -19,7 +19,7 @@ type thriftWalk struct {
 	at       int
 	elements int
 	bad      bool
-	// visit gets the integers of the outer struct (parent 0) and of the structs in
+	// visit gets the integers, and the bools as 0 and 1, of the outer struct (parent 0) and of the structs in
 	// it (parent is their number).
 	visit func(parent, id int, v int64)
 }
@@ -73,8 +73,13 @@ func (w *thriftWalk) structure(depth, parent int) {
 		} else {
 			id = int(int16(zigzag(w.varint())))
 		}
-		if t := h & 15; t != 1 && t != 2 { // a bool is in the type
+		switch t := h & 15; {
+		case t > 2:
 			w.value(t, depth, parent, id)
+		case t == 0:
+			w.bad = true
+		case w.visit != nil && depth <= 2: // a bool is in the type
+			w.visit(parent, id, int64(2-t))
 		}
 	}
 }
