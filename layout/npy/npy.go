@@ -23,9 +23,9 @@
 // unpickled. Two-byte void ('<V2') is read and written as bfloat16, which is how
 // numpy saves the ml_dtypes type.
 //
-// sbinet/npyio is the oracle of the tests; it is not used here because it handles
-// element by element, drops the shape of empty arrays and panics on some crafted
-// headers.
+// sbinet/npyio is the oracle of the tests; it is not used here because it writes
+// element by element, no float16, and arrays of shape (0, k) as (0,), reads no version 3
+// and panics on some headers (npyio_test.go).
 package npy
 
 import (
