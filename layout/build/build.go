@@ -328,6 +328,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.report.FeaturesNaN, b.report.FeaturesInfinite = to.OddFeatures()
 	timed()
 	m := &layout.Manifest{NumNodes: b.numNodes, NumEdges: numEdges, NumClasses: classes, Settings: settings}
 	if b.o.SourceRecord != nil {

@@ -1,11 +1,14 @@
 package build
 
 import (
+	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/order"
+	"github.com/goagnes/goagnes/layout/build/source"
 	"github.com/goagnes/goagnes/layout/build/verify"
 	"github.com/goagnes/goagnes/layout/build/workspace"
 )
@@ -69,6 +72,59 @@ func TestFeatureShapes(t *testing.T) {
 			if report, err := verify.Store(t.Context(), path, verify.Options{}); err != nil || !report.OK() {
 				t.Errorf("rows of shape %v: %v, %v", shape, report, err)
 			}
+		}
+	}
+}
+
+// TestOddFeatures: features that are NaN or infinite are kept as they are, and told.
+func TestOddFeatures(t *testing.T) {
+	const n, width = 3000, 4
+	nan, inf := math.NaN(), math.Inf(1)
+	odd := map[int]float64{5*width + 1: nan, 5*width + 2: inf, 77 * width: -inf, n*width - 1: nan, n*width - 2: nan}
+	values := func(extra map[int]float64) []float64 {
+		v := make([]float64, n*width)
+		for i := range v {
+			v[i] = float64(i % 100)
+		}
+		for i, x := range odd {
+			v[i] = x
+		}
+		for i, x := range extra {
+			v[i] = x
+		}
+		return v
+	}
+	single := func(v []float64) []byte {
+		out := make([]float32, len(v))
+		for i, x := range v {
+			out[i] = float32(x)
+		}
+		return words(out)
+	}
+	src, dst := []int64{0, 1, 2}, []int64{1, 2, n - 1}
+	for _, c := range []struct {
+		name          string
+		x             source.Rows
+		to            layout.DType
+		nan, infinite int64
+		note          string
+	}{
+		{"float32", rowsOf("x", layout.Float32, single(values(nil)), n, width), 0, 3, 2, "3 values that are NaN and 2 that are infinite, the first in row 5"},
+		{"float64 to float32", rowsOf("x", layout.Float64, words(values(map[int]float64{9: 1e300})), n, width), layout.Float32, 3, 3, "3 values that are NaN and 3 that are infinite, the first in row 2"},
+		{"float32 to float16", rowsOf("x", layout.Float32, single(values(map[int]float64{9: 1e5})), n, width), layout.Float16, 3, 3, "3 values that are NaN and 3 that are infinite, the first in row 2"},
+		{"none", rowsOf("x", layout.Float32, make([]byte, 4*n*width), n, width), 0, 0, 0, ""},
+	} {
+		for tname, tune := range map[string]workspace.Tuning{"in order": {}, "in several passes": {OnScratch: true, AreaBytes: 500_000}} {
+			o := Options{Edges: edgesOf(src, dst), Arrays: map[string]source.Rows{"x": c.x}, FeatureDType: c.to, Order: order.Degree}
+			path, r := buildIn(t, o, tune)
+			if r.FeaturesNaN != c.nan || r.FeaturesInfinite != c.infinite {
+				t.Errorf("%s, %s: %d NaN, %d infinite", c.name, tname, r.FeaturesNaN, r.FeaturesInfinite)
+			}
+			notes := strings.Join(r.Notes, "\n")
+			if told := strings.Contains(notes, "infinite, the first in row"); told != (c.note != "") || !strings.Contains(notes, c.note) {
+				t.Errorf("%s, %s: notes %q", c.name, tname, notes)
+			}
+			whole(t, path)
 		}
 	}
 }

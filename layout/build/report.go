@@ -51,6 +51,8 @@ type Report struct {
 	NumEdges int64  `json:"num_edges"` // kept and added
 	EditCounts
 	NumFeatures       int64              `json:"num_features"`
+	FeaturesNaN       int64              `json:"features_nan"`      // values of x
+	FeaturesInfinite  int64              `json:"features_infinite"` // values of x, those that became so included
 	NumClasses        int64              `json:"num_classes"`
 	Order             string             `json:"order"`
 	IDs               string             `json:"ids"`

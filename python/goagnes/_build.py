@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -96,6 +97,8 @@ def build(
     Other values than the defaults of ``edge_attr``, ``node_attrs`` and ``edge_attrs``
     are not supported yet.
 
+    Features that are NaN or infinite are kept, and a RuntimeWarning tells how many there are.
+
     Raises InputError naming array and index for data that is refused, BudgetError for a
     memory that is too small, UnsupportedError for what is not served.
     """
@@ -107,6 +110,7 @@ def build(
     request.update(stripes_request(stripes))
     graph = _graphs.unpack(edge_index) or _graphs.Graph(edge_index)
     report = _build(request, graph, x, y, num_nodes, splits, progress)
+    _warn_features(report)
     store = open_store(path, memory, num_threads, scratch, scratch_limit, None, io)
     store.build_report = report
     return store
@@ -204,6 +208,7 @@ def import_dataset(
         request["format"] = format
         request["split_index"] = integer("split_index", split_index)
         report = _tasks.run("import", request, progress=progress)
+    _warn_features(report)
     store = open_store(path, memory, num_threads, scratch, scratch_limit, None, io)
     store.build_report = report
     return store
@@ -270,6 +275,13 @@ def generate(
     if raw is not None:
         return None
     return open_store(target, memory, num_threads, scratch, scratch_limit, None, io)
+
+
+def _warn_features(report: dict[str, Any]) -> None:
+    """Says that there are features from which nothing can be learnt."""
+    if report.get("features_nan") or report.get("features_infinite"):
+        note = next(note for note in report["notes"] if note.startswith("x holds "))
+        warnings.warn(note, RuntimeWarning, stacklevel=3)
 
 
 def _settings(

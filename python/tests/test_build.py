@@ -427,3 +427,14 @@ def test_stripes_refused(tmp_path, stripes):
     with pytest.raises(ga.UsageError, match="stripes"):
         ga.build(tmp_path / "s", EDGES, stripes=stripes)
     assert not (tmp_path / "s").exists()
+
+
+def test_features_that_are_no_numbers(tmp_path):
+    """They are kept, and told once."""
+    x = np.ones((5, 2), dtype=np.float32)
+    x[3, 1], x[4, 0] = np.nan, np.inf
+    with pytest.warns(RuntimeWarning, match="1 values that are NaN and 1 that are infinite, the first in row 3"):
+        store = ga.build(tmp_path / "s", EDGES, x, num_nodes=5)
+    with store:
+        np.testing.assert_array_equal(store.x[np.arange(5)], x)
+        assert store.build_report["features_nan"] == store.build_report["features_infinite"] == 1

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/layout/build/source/sourcetest"
 	"github.com/goagnes/goagnes/layout/npy"
 )
 
@@ -499,6 +500,26 @@ func TestStatusAndErrorLine(t *testing.T) {
 				t.Errorf("a refused build left something: %v", err)
 			}
 		})
+	}
+}
+
+// TestMangledMatrices: each of the public files that a reader must refuse is refused
+// with status 3, in one line that names the file and its line, and makes no store.
+func TestMangledMatrices(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(sourcetest.Corpus(t, "mtx"), "mangled*.mtx"))
+	if err != nil || len(files) != 25 {
+		t.Fatalf("%d files: %v", len(files), err)
+	}
+	folder := t.TempDir()
+	for _, file := range files {
+		got := invoke(t, folder, "import", "s", file)
+		if place := "goagnes: " + file + ":"; got.status != exitRefused || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 ||
+			!strings.HasPrefix(got.stderr, place) || !strings.ContainsAny(strings.TrimPrefix(got.stderr, place)[:1], "123456789") {
+			t.Errorf("%s: status %d, %q", filepath.Base(file), got.status, got.stderr)
+		}
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("%v is left, %v", left, err)
 	}
 }
 

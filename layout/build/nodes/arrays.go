@@ -66,8 +66,15 @@ func (b *Writer) featureJob(rows source.Rows) (*rowJob, error) {
 		}
 	}
 	j, err := b.plainJob(layout.SectionX, rows)
-	if err != nil || from == to {
-		return j, err
+	if err != nil {
+		return nil, err
+	}
+	if from == to {
+		j.convert = func(first int64, in, _ []byte) ([]byte, error) {
+			b.odd.count(first, in, j.stride, to)
+			return in, nil
+		}
+		return j, nil
 	}
 	j.dtype, j.stride = to, width*int64(to.Size())
 	if j.stride > layout.MaxRowBytes {
@@ -77,7 +84,9 @@ func (b *Writer) featureJob(rows source.Rows) (*rowJob, error) {
 		if first == 0 {
 			b.infinite = 0
 		}
-		return element.ConvertFloats(buf, in, from, to, &b.infinite), nil
+		out := element.ConvertFloats(buf, in, from, to, &b.infinite)
+		b.odd.count(first, out, j.stride, to)
+		return out, nil
 	}
 	return j, nil
 }

@@ -23,6 +23,7 @@ type Writer struct {
 	classes    int64 // found in the labels
 	unlabelled int64 // labels that were NaN
 	infinite   int64 // features that became infinite
+	odd        oddFeatures
 }
 
 // New writes into st, features as d, or as they are where d is 0.
@@ -52,8 +53,15 @@ func (b *Writer) WriteArrays(arrays map[string]source.Rows, internal []uint32) (
 	if b.infinite > 0 {
 		b.Note(fmt.Sprintf("%d features are past the range of %s and became infinite", b.infinite, b.featureDType))
 	}
+	if note := b.odd.note(); note != "" {
+		b.Note(note)
+	}
 	return b.classes, nil
 }
+
+// OddFeatures returns how many features of x that was written are NaN, and how many are
+// infinite.
+func (b *Writer) OddFeatures() (nan, infinite int64) { return b.odd.nan, b.odd.infinite }
 
 // WriteIDs writes node.internal and node.original.
 func (b *Writer) WriteIDs(internal, original []uint32) error {

@@ -53,9 +53,76 @@ func (c *CSRRows) RowShape() []int64   { return []int64{c.columns} }
 func (c *CSRRows) DType() layout.DType { return c.data.Header.DType }
 func (c *CSRRows) Name() string        { return c.name }
 
-// Check reads the three arrays and returns the first fault in them.
+// Check reads the places of the values and returns the first that is none in the
+// matrix. A place that is there twice shows when rows are made.
 func (c *CSRRows) Check(ctx context.Context) error {
-	return c.Scan(ctx, func(int64, []byte) error { return nil })
+	if c.columns == 0 || c.rows == 0 {
+		return ctx.Err()
+	}
+	indptr, err := c.indptr.Elements(ctx)
+	if err != nil {
+		return err
+	}
+	defer indptr.Close()
+	indices, err := c.indices.Elements(ctx)
+	if err != nil {
+		return err
+	}
+	defer indices.Close()
+	last, err := c.begin(indptr)
+	if err != nil {
+		return err
+	}
+	for r := range c.rows {
+		if r&0xffff == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		end, err := c.end(indptr, r, last)
+		if err != nil {
+			return err
+		}
+		for ; last < end; last++ {
+			if _, err := c.column(indices, last); err != nil {
+				return err
+			}
+		}
+	}
+	return c.whole(last)
+}
+
+// begin reads the first row pointer.
+func (c *CSRRows) begin(indptr *Elements) (int64, error) {
+	first, err := indptr.ID()
+	if err == nil && first != 0 {
+		err = source.ErrorAt(c.indptr.Name(), 0, "%d, where a sparse matrix starts with 0", first)
+	}
+	return first, err
+}
+
+// end reads where row r ends, after the row before that ends at last.
+func (c *CSRRows) end(indptr *Elements, r, last int64) (int64, error) {
+	end, err := indptr.ID()
+	if stored := c.indices.Header.Shape[0]; err == nil && (end < last || end > stored) {
+		err = source.ErrorAt(c.indptr.Name(), r+1, "%d after %d, with %d values in all", end, last, stored)
+	}
+	return end, err
+}
+
+// column reads the column of value number at.
+func (c *CSRRows) column(indices *Elements, at int64) (int64, error) {
+	col, err := indices.ID()
+	if err == nil && col >= c.columns {
+		err = source.ErrorAt(c.indices.Name(), at, "column %d of a matrix of %d columns", col, c.columns)
+	}
+	return col, err
+}
+
+// whole checks that the rows end where the values do.
+func (c *CSRRows) whole(last int64) error {
+	if stored := c.indices.Header.Shape[0]; last != stored {
+		return source.ErrorAt(c.indptr.Name(), c.rows, "ends at %d, with %d values in all", last, stored)
+	}
+	return nil
 }
 
 func (c *CSRRows) Scan(ctx context.Context, f func(first int64, rows []byte) error) error {
@@ -73,14 +140,10 @@ func (c *CSRRows) Scan(ctx context.Context, f func(first int64, rows []byte) err
 		defer s[i].Close()
 	}
 	indptr, indices, data := s[0], s[1], s[2]
-	last, err := indptr.ID()
+	last, err := c.begin(indptr)
 	if err != nil {
 		return err
 	}
-	if last != 0 {
-		return source.ErrorAt(c.indptr.Name(), 0, "%d, where a sparse matrix starts with 0", last)
-	}
-	stored := c.indices.Header.Shape[0]
 	per := source.RowsPerChunk(rowBytes)
 	buf := make([]byte, min(per, c.rows)*rowBytes)
 	for first := int64(0); first < c.rows; first += per {
@@ -90,21 +153,15 @@ func (c *CSRRows) Scan(ctx context.Context, f func(first int64, rows []byte) err
 		n := min(per, c.rows-first)
 		clear(buf)
 		for r := range n {
-			end, err := indptr.ID()
+			end, err := c.end(indptr, first+r, last)
 			if err != nil {
 				return err
 			}
-			if end < last || end > stored {
-				return source.ErrorAt(c.indptr.Name(), first+r+1, "%d after %d, with %d values in all", end, last, stored)
-			}
 			row := buf[r*rowBytes : (r+1)*rowBytes]
 			for ; last < end; last++ {
-				col, err := indices.ID()
+				col, err := c.column(indices, last)
 				if err != nil {
 					return err
-				}
-				if col >= c.columns {
-					return source.ErrorAt(c.indices.Name(), last, "column %d of a matrix of %d columns", col, c.columns)
 				}
 				v, err := data.next()
 				if err != nil {
@@ -127,10 +184,7 @@ func (c *CSRRows) Scan(ctx context.Context, f func(first int64, rows []byte) err
 			return err
 		}
 	}
-	if last != stored {
-		return source.ErrorAt(c.indptr.Name(), c.rows, "ends at %d, with %d values in all", last, stored)
-	}
-	return nil
+	return c.whole(last)
 }
 
 // Elements opens a 1-D input to read its elements one by one.

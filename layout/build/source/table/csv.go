@@ -231,9 +231,9 @@ func csvID(field []byte, what string) (int64, string) {
 	}
 	id, next, msg := text.ParseID(field, 0, what)
 	if msg == "" && next < len(field) {
-		msg = fmt.Sprintf("%s is no %s id; lines", source.Clip(field), what)
+		msg = fmt.Sprintf("%s is no %s id; ids are", source.Clip(field), what)
 	}
-	if before, _, text := strings.Cut(msg, "; lines"); text {
+	if before, _, text := strings.Cut(msg, "; ids are"); text {
 		msg = before + "; ids are integers: number the nodes first, as pandas.factorize does"
 	}
 	return id, msg

@@ -221,7 +221,7 @@ func ParseID(b []byte, i int, what string) (id int64, next int, fault string) {
 			return 0, next, fmt.Sprintf("%s id %s is no integer", what, text)
 		}
 	}
-	return 0, next, fmt.Sprintf("%s is no %s id; lines that are no edges start with '#' or '%%'", source.Clip(field), what)
+	return 0, next, fmt.Sprintf("%s is no %s id; ids are integers: number the nodes first; lines that are no edges start with '#' or '%%'", source.Clip(field), what)
 }
 
 // probeText looks at the first edge of a text file and notes what else its line

@@ -90,6 +90,8 @@ func TestTextRefuses(t *testing.T) {
 		{"1,,2", "target id is missing"},
 		{",1,2", "source id is missing"},
 		{"source,target", `"source" is no source id`},
+		{"alice bob", `"alice" is no source id; ids are integers: number the nodes first`},
+		{"1 bob", `"bob" is no target id; ids are integers: number the nodes first`},
 		{"1 b", `"b" is no target id`},
 		{"0x10 2", `"0x10" is no source id`},
 		{"1;2", `"1;2" is no source id`},
