@@ -326,6 +326,12 @@ func optionTable(d *goagnes.TrainReport) table {
 	if o.Preset != "" {
 		rows = append(rows, [2]string{"preset", o.Preset})
 	}
+	if o.NormalizeFeatures != "none" && o.NormalizeFeatures != "" {
+		rows = append(rows, [2]string{"normalised features", o.NormalizeFeatures})
+	}
+	if o.Patience > 0 {
+		rows = append(rows, [2]string{"patience", fmt.Sprintf("%d, by %s", o.Patience, o.Monitor)})
+	}
 	return table{"The run", append(rows, [][2]string{
 		{"layers, hidden units", fmt.Sprintf("%d, %d", o.Layers, o.Hidden)},
 		{"learning rate, weight decay", fmt.Sprintf("%g, %g", o.LearningRate, o.WeightDecay)},

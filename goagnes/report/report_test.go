@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"path/filepath"
@@ -144,6 +145,22 @@ func inside(t *testing.T, kind, svg string) {
 		if right, bottom := at["x"]+at["width"], at["y"]+at["height"]; at["x"] < 0 || at["y"] < 0 || at["width"] < 0 || right > width+0.5 || bottom > height+0.5 {
 			t.Errorf("%s: a %s from %g, %g to %g, %g in a drawing of %g by %g", kind, start.Name.Local, at["x"], at["y"], right, bottom, width, height)
 		}
+	}
+}
+
+// What a run did to features and when it was to end is told where it did.
+func TestOptionTable(t *testing.T) {
+	d := &goagnes.TrainReport{}
+	told := func() string {
+		return strings.Join(strings.Fields(strings.Trim(strings.ReplaceAll(fmt.Sprint(optionTable(d)), "] [", "; "), "[]{}")), " ")
+	}
+	d.Options.NormalizeFeatures = "none"
+	if s := told(); strings.Contains(s, "normalised") || strings.Contains(s, "patience") {
+		t.Error(s)
+	}
+	d.Options.NormalizeFeatures, d.Options.Patience, d.Options.Monitor = "l2", 50, "val_loss"
+	if s := told(); !strings.Contains(s, "normalised features l2; patience 50, by val_loss") {
+		t.Error(s)
 	}
 }
 
