@@ -80,7 +80,7 @@ test: install
 go-tests:
 	@mkdir -p $(RESULTS)
 	-go test -count=1 -timeout 15m -json ./... > $(RESULTS)/go.json
-	-go test -race -short -tags invariants -timeout 15m -json ./layout/... ./goagnes/... ./capi/... > $(RESULTS)/go-race.json
+	-go test -race -short -tags invariants -timeout 15m -json ./layout/... ./goagnes/... ./kernels/... ./capi/... > $(RESULTS)/go-race.json
 	-CGO_ENABLED=0 go test -short -timeout 10m -json ./kernels/... ./goagnes/nn > $(RESULTS)/go-nocgo.json
 
 python-tests: install
