@@ -5,7 +5,8 @@
 #
 #   tests/fuzz.sh TIME OUT [TARGET]   TIME a target, for instance 10s; test binaries,
 #                                     logs and the corpus that grew lie in OUT;
-#                                     TARGET a regular expression of names
+#                                     TARGET a regular expression of names, which
+#                                     are unique in the tree
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 time=$1 out=$(realpath -m "$2") want=${3:-.}
