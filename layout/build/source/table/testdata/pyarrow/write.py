@@ -10,7 +10,9 @@ import pyarrow.parquet as pq
 N = 240
 
 
-def table(kind: pa.DataType, names: tuple[str, str] = ("src", "dst"), source: list[int | None] | None = None) -> pa.Table:
+def table(
+    kind: pa.DataType, names: tuple[str, str] = ("src", "dst"), source: list[int | None] | None = None
+) -> pa.Table:
     """The edges as columns of that type between columns that no reader of edges wants."""
     source = [i * 7919 % 1000 for i in range(N)] if source is None else source
     target = [i * 31 % 997 for i in range(N)]
@@ -42,10 +44,37 @@ write("dictionary-v2-zstd-int64", table(pa.int64()), compression="zstd", data_pa
 write("plain-v2-gzip-int32", table(pa.int32()), compression="gzip", use_dictionary=False, data_page_version="2.0")
 write("required-v1-zstd-uint64", required(table(pa.uint64())), compression="zstd", data_page_version="1.0")
 write("groups-v2-snappy-int64", table(pa.int64()), compression="snappy", row_group_size=70, data_page_version="2.0")
-write("pages-v1-gzip-int64", table(pa.int64()), compression="gzip", use_dictionary=False, data_page_size=256, write_batch_size=32)
-write("checked-v2-none-int64", table(pa.int64()), compression="none", write_page_checksum=True, write_page_index=True, data_page_version="2.0")
-write("delta-v2-none-int64", table(pa.int64()), compression="none", use_dictionary=False, column_encoding=dict.fromkeys(ids, "DELTA_BINARY_PACKED"), data_page_version="2.0")
-write("split-v1-none-int32", table(pa.int32()), compression="none", use_dictionary=False, column_encoding=dict.fromkeys(ids, "BYTE_STREAM_SPLIT"))
+write(
+    "pages-v1-gzip-int64",
+    table(pa.int64()),
+    compression="gzip",
+    use_dictionary=False,
+    data_page_size=256,
+    write_batch_size=32,
+)
+write(
+    "checked-v2-none-int64",
+    table(pa.int64()),
+    compression="none",
+    write_page_checksum=True,
+    write_page_index=True,
+    data_page_version="2.0",
+)
+write(
+    "delta-v2-none-int64",
+    table(pa.int64()),
+    compression="none",
+    use_dictionary=False,
+    column_encoding=dict.fromkeys(ids, "DELTA_BINARY_PACKED"),
+    data_page_version="2.0",
+)
+write(
+    "split-v1-none-int32",
+    table(pa.int32()),
+    compression="none",
+    use_dictionary=False,
+    column_encoding=dict.fromkeys(ids, "BYTE_STREAM_SPLIT"),
+)
 write("narrow-v1-snappy-int16", table(pa.int16()), compression="snappy")
 write("named-v1-zstd-int64", table(pa.int64(), ("source", "target")), compression="zstd")
 write("lz4", table(pa.int64()), compression="lz4")
