@@ -182,15 +182,28 @@ func (l *Loader) open(budget *memory.Budget) error {
 	if err != nil {
 		return err
 	}
+	if err := s.still(); err != nil {
+		return errors.Join(err, pool.Close())
+	}
 	files, err := storage.OpenStore(s.path, storage.StoreOptions{Pool: pool, ChecksumCache: checksumCache(s.options.Memory), Stripes: s.files.Stripes()})
 	if err != nil {
 		return errors.Join(err, pool.Close())
 	}
 	l.files = files
-	if was, now := s.files.Manifest().ID, files.Manifest().ID; now != was {
-		return layout.Errorf(layout.Corrupt, layout.ManifestFile, "%s was replaced since it was opened, by build %x: open it again, or leave io to the store", s.path, now)
+	if err := s.still(); err != nil { // nor while its files were opened
+		return err
 	}
 	l.lease, err = budget.Reserve("checksums", files.MemoryBytes())
+	return err
+}
+
+// still refuses to open files again of a store that was replaced since it was
+// opened.
+func (s *Store) still() error {
+	m, err := storage.ReadManifest(s.options.FS, s.path)
+	if err == nil && m.ID != s.files.Manifest().ID {
+		err = layout.Errorf(layout.Corrupt, layout.ManifestFile, "%s was replaced since it was opened, by build %x: open it again, or leave io to the store", s.path, m.ID)
+	}
 	return err
 }
 

@@ -187,11 +187,12 @@ func build(ctx context.Context, path string, o Options, t workspace.Tuning) (rep
 	}
 	// What is beside the store is removed first: a process that is killed after the
 	// commit leaves the store and nothing else.
-	if err := w.Scratch.Close(); err != nil {
-		w.Note(fmt.Sprintf("scratch is left over, the next build removes it: %v", err))
-	}
+	left := w.Scratch.Close()
 	if err := b.store.Commit(o.Overwrite); err != nil {
-		return nil, err
+		return nil, errors.Join(err, left)
+	}
+	if left != nil {
+		w.Note(fmt.Sprintf("scratch is left over, the next build removes it: %v", left))
 	}
 	timed()
 	c := w.Pool.Counters()

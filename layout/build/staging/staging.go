@@ -184,7 +184,7 @@ func (s *staging) commit(overwrite bool, note func(string)) error {
 		lock.Close()
 	}
 	if err != nil {
-		return fault.IO(err, "the store is in place, but %s, which it replaces, could not be removed", old)
+		return fault.IO(err, "the store is in place, but %s, which it replaces, could not be removed whole: the next build of this name removes it", old)
 	}
 	return nil
 }

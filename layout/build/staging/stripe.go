@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
@@ -125,8 +126,14 @@ func removeStripeLeftovers(fsys storage.FS, parent, final string, named map[stri
 func (s *stripeStage) finish(id layout.BuildID) error {
 	for i, dir := range s.dirs {
 		identity := layout.Stripe{ID: id, Index: i, Count: len(s.dirs)}
-		if err := writeSynced(s.fsys, filepath.Join(dir, layout.StripeFile), identity.Encode()); err != nil {
+		// Renamed when its bytes are safe: a directory that holds the file is whole,
+		// whatever a loss of power has left of it.
+		file := filepath.Join(dir, layout.StripeFile)
+		if err := writeSynced(s.fsys, file+".new", identity.Encode()); err != nil {
 			return err
+		}
+		if err := s.fsys.Rename(file+".new", file, 0); err != nil {
+			return fault.IO(err, "finishing a stripe directory")
 		}
 		if err := s.fsys.SyncDir(dir); err != nil {
 			return fault.IO(err, "syncing a stripe directory")
@@ -196,11 +203,16 @@ func namedStripes(fsys storage.FS, path string) map[string]bool {
 
 // removeWithStripes removes the directory of a store that was replaced or not
 // finished, after the stripe directories that it names and keep does not. One that
-// cannot be told to be its own is left, and told by note.
+// is not its own is left, and told by note. An error names what is left, in which
+// the next build finds the rest.
 func removeWithStripes(fsys storage.FS, dir string, keep map[string]bool, note func(string)) error {
 	m, err := storage.ReadManifest(fsys, dir)
+	var bad *layout.Error
+	if errors.As(err, &bad) {
+		m, err = &layout.Manifest{}, nil // no store, or not to be told which directories are its own
+	}
 	if err != nil {
-		m = &layout.Manifest{} // no store, or not to be told which directories are its own
+		return err
 	}
 	for i, stripe := range m.Stripes {
 		if keep[stripe] {
@@ -209,16 +221,19 @@ func removeWithStripes(fsys storage.FS, dir string, keep map[string]bool, note f
 		if _, err := fsys.Lstat(stripe); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := storage.CheckStripe(fsys, m, i, stripe); err != nil {
+		err := storage.CheckStripe(fsys, m, i, stripe)
+		if errors.As(err, &bad) {
 			note(fmt.Sprintf("%s, of a store that was replaced or not finished, is left as it is: %v", stripe, err))
 			continue
 		}
-		if err := fsys.RemoveAll(stripe); err != nil {
-			return err
+		if err == nil {
+			err = fsys.RemoveAll(stripe)
 		}
-		// Before that which names it: nothing would find it otherwise.
-		if err := fsys.SyncDir(filepath.Dir(stripe)); err != nil {
-			return err
+		if err == nil { // before that which names it: nothing would find it otherwise
+			err = fsys.SyncDir(filepath.Dir(stripe))
+		}
+		if err != nil {
+			return fault.IO(err, "of its stripe directories there are still %s", strings.Join(m.Stripes[i:], ", "))
 		}
 	}
 	return fsys.RemoveAll(dir)
