@@ -155,10 +155,13 @@ func (s *staging) commit(overwrite bool, note func(string)) error {
 	if err := s.fsys.SyncDir(s.dir); err != nil {
 		return fault.IO(err, "syncing %s", s.dir)
 	}
+	// Read before, so that an error can say what of the old store there may still be.
+	stripes := slices.Sorted(maps.Keys(namedStripes(s.fsys, s.final)))
 	old, err := s.rename(overwrite)
 	if err != nil {
 		return err
 	}
+	kept := strings.Join(append([]string{old}, stripes...), ", ")
 	s.done = true
 	s.lock.Close()
 	if err := s.fsys.SyncDir(s.parent); err != nil {
@@ -166,9 +169,8 @@ func (s *staging) commit(overwrite bool, note func(string)) error {
 			return fault.IO(err, "the store is in place, but a loss of power may undo that: syncing %s", s.parent)
 		}
 		// The old store must not go before it is certain that the new one stays.
-		kept := append([]string{old}, slices.Sorted(maps.Keys(namedStripes(s.fsys, old)))...)
 		return fault.IO(err, "the store is in place, but a loss of power may undo that: the one it replaces is kept (%s) until the next build of this name; syncing %s",
-			strings.Join(kept, ", "), s.parent)
+			kept, s.parent)
 	}
 	if old == "" {
 		return nil
@@ -184,7 +186,7 @@ func (s *staging) commit(overwrite bool, note func(string)) error {
 		lock.Close()
 	}
 	if err != nil {
-		return fault.IO(err, "the store is in place, but %s, which it replaces, could not be removed whole: the next build of this name removes it", old)
+		return fault.IO(err, "the store is in place, but the one it replaces could not be removed whole; the next build of this name removes it (%s)", kept)
 	}
 	return nil
 }

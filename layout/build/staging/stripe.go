@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
@@ -203,8 +202,8 @@ func namedStripes(fsys storage.FS, path string) map[string]bool {
 
 // removeWithStripes removes the directory of a store that was replaced or not
 // finished, after the stripe directories that it names and keep does not. One that
-// is not its own is left, and told by note. An error names what is left, in which
-// the next build finds the rest.
+// is not its own is left, and told by note. After an
+// error the next build finds by the directory what is left.
 func removeWithStripes(fsys storage.FS, dir string, keep map[string]bool, note func(string)) error {
 	m, err := storage.ReadManifest(fsys, dir)
 	var bad *layout.Error
@@ -233,7 +232,7 @@ func removeWithStripes(fsys storage.FS, dir string, keep map[string]bool, note f
 			err = fsys.SyncDir(filepath.Dir(stripe))
 		}
 		if err != nil {
-			return fault.IO(err, "of its stripe directories there are still %s", strings.Join(m.Stripes[i:], ", "))
+			return err
 		}
 	}
 	return fsys.RemoveAll(dir)
