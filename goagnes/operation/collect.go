@@ -12,12 +12,31 @@ import (
 // collector is a worker's scratch for S-3.
 type collector struct {
 	table table
-	slots []uint64  // memory of the table
-	nodes []uint32  // new nodes of the hop
-	src   []uint32  // local sources of the hop, but for the last hop
-	body  [2][]byte // record bodies, written to scratch in turn
-	busy  [2]chan error
+	slots []uint64 // memory of the table
+	nodes []uint32 // new nodes of the hop
+	src   []uint32 // local sources of the hop, but for the last hop
+	body  [][]byte // record bodies, written to scratch in turn
+	busy  []chan error
 	turn  int
+}
+
+// collectors returns how many workers number nodes, and how many bodies each of them
+// has, of those wanted: fewer where they would take more than a quarter of the
+// window, which is better filled with minibatches. Each worker takes so many bytes
+// beside its bodies.
+func collectors(workers, bodies int, mem *twoEnded, each, body int64) (int, int) {
+	most := min(int64(len(mem.mem))/4, mem.room())
+	for workers > 1 && int64(workers)*(each+int64(bodies)*body) > most {
+		if bodies > 1 && body > 0 {
+			bodies--
+		} else {
+			workers--
+		}
+	}
+	if each+int64(bodies)*body > most {
+		bodies = 1
+	}
+	return workers, bodies
 }
 
 // collect turns the hop's draws into local ids, minibatch by minibatch (S-3):
@@ -42,25 +61,37 @@ func (w *window) collect(ctx context.Context, last bool) error {
 		_, _, _, n := r.offsets(e.edgeWide)
 		mostBody = max(mostBody, roundUp(n, layout.PageSize))
 	}
-	workers := make([]collector, min(e.Threads, len(w.batches)))
+	each := tableBytes(most) + 4*int64(mostEdges) + 2*layout.PageSize
+	if !last {
+		each, mostBody = each+4*int64(mostEdges)+layout.PageSize, 0
+	}
+	bodies := 2
+	if w.h.resident != nil {
+		bodies = 1 // copied, not written
+	}
+	n, bodies := collectors(min(e.Threads, len(w.batches)), bodies, w.mem, each, mostBody)
+	workers := make([]collector, n)
 	for i := range workers {
 		c := &workers[i]
-		raw, err := w.mem.takeHigh(tableBytes(most))
+		raw, err := w.mem.takeFixed(tableBytes(most))
 		if err != nil {
 			return err
 		}
 		c.slots = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(raw))), len(raw)/8)
-		if c.nodes, err = w.mem.highWords(mostEdges); err != nil {
+		if raw, err = w.mem.takeFixed(4 * int64(mostEdges)); err != nil {
 			return err
 		}
+		c.nodes = words(raw)
 		if !last {
-			if c.src, err = w.mem.highWords(mostEdges); err != nil {
+			if raw, err = w.mem.takeFixed(4 * int64(mostEdges)); err != nil {
 				return err
 			}
+			c.src = words(raw)
 			continue
 		}
+		c.body, c.busy = make([][]byte, bodies), make([]chan error, bodies)
 		for k := range c.body {
-			if c.body[k], err = w.mem.takeHigh(mostBody); err != nil {
+			if c.body[k], err = w.mem.takeFixed(mostBody); err != nil {
 				return err
 			}
 		}
@@ -187,7 +218,7 @@ func (w *window) finish(c *collector, b *windowBatch) error {
 	r := &b.rec
 	r.targets = b.nodes()
 	k := c.turn
-	c.turn = 1 - k
+	c.turn = (k + 1) % len(c.body)
 	if c.busy[k] != nil {
 		if err := <-c.busy[k]; err != nil {
 			c.busy[k] = nil

@@ -111,6 +111,7 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		return err
 	}
 	h.records = make([]record, 0, h.count)
+	most := h.count // more do not fit
 	for done := 0; done < h.count; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -140,6 +141,7 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 					return err
 				}
 				w.mem = newTwoEnded(memoryOf.mem)
+				most = h.count
 				continue
 			}
 			if n == 1 {
@@ -149,6 +151,7 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 				}
 				return &memory.BudgetError{Consumer: "sampling one minibatch", Need: need, Free: size, Total: e.Budget.Total()}
 			}
+			most = n - 1
 			at = (n + 1) / 2
 			continue
 		}
@@ -161,8 +164,8 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 		e.meter.windows.Add(1)
 		e.learn(w, n)
 		done += n
-		if fit := size / max(e.estimate().window, 1); fit > int64(at) {
-			at = int(min(fit, int64(h.count)))
+		if fit := e.estimate().fit(size); fit > at {
+			at = min(fit, h.count, most)
 		}
 	}
 	return nil
@@ -171,7 +174,14 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 // estimate is what a minibatch is expected to take, in bytes.
 type estimate struct {
 	window int64 // of a sampling window
+	fixed  int64 // of a sampling window, however many minibatches are in it
 	record int64
+}
+
+// fit returns for how many minibatches a window is expected to do. They differ: a
+// sixteenth is left, since a window that is too small has been sampled in vain.
+func (x estimate) fit(size int64) int {
+	return int(max(1, (size-x.fixed)/max(x.window+x.window/16, 1)))
 }
 
 // estimate returns what minibatches took so far, or before the first what the
@@ -211,8 +221,7 @@ func (e *Engine) learn(w *window, n int) {
 	for j := range w.batches {
 		bodies += w.batches[j].rec.bytes
 	}
-	e.learned = estimate{window: w.mem.peak/int64(n) + 4096, record: bodies/int64(n) + 4096}
-	w.mem.peak = 0
+	e.learned = estimate{window: (w.mem.peak-w.mem.peakFixed)/int64(n) + 4096, fixed: w.mem.peakFixed, record: bodies/int64(n) + 4096}
 }
 
 // holdBuffers makes the buffers that the published policy holds for the

@@ -180,10 +180,10 @@ func (e *Engine) windowLeast(l largest) int64 {
 		out := edges*(4+wide) + 4*page
 		after := collect(l.nodes[hop], edges, all, last)
 		lasting := int64(0)
-		room := max(out*4/3, out+after) // the last hop's draws take up to three quarters
+		room := out + after
 		if !last {
 			lasting = roundUp(4*(l.nodes[hop+1]-l.nodes[hop]), 8) + roundUp(4*frontier, 8) + roundUp(4*edges, 8) + roundUp(wide*edges, 8) + 64
-			room = max(2*out, out+after+lasting)
+			room += lasting
 		}
 		workers := int64(e.Threads) * 3 * page
 		high := 2*part(4*frontier) + part(4*int64(e.Index.Blocks()+1)) + part(12*frontier)

@@ -202,8 +202,8 @@ func (p *plan) seedBytes(free, window, seeds int64) int64 {
 // windowBytes returns the memory of the sampling window, and for how many
 // minibatches together it is expected to do.
 func (p *plan) windowBytes(free, least int64, each estimate, count int) (size int64, fit int) {
-	size = min(free, max(least, roundUp(each.window*int64(count)*3/2+8<<20, layout.PageSize)))
-	return size, int(min(int64(count), max(size/max(each.window, 1), 1)))
+	size = min(free, max(least, roundUp((each.fixed+each.window*int64(count))*3/2+8<<20, layout.PageSize)))
+	return size, min(count, each.fit(size))
 }
 
 // keepsRows reports whether all rows of the store are small beside the budget:

@@ -82,6 +82,7 @@ type hubPick struct {
 func (w *window) sample(ctx context.Context, first, n int) error {
 	e := w.h.e
 	w.mem.reset()
+	w.mem.peak, w.mem.peakFixed = 0, 0
 	w.batches = make([]windowBatch, n)
 	if err := w.readSeeds(ctx, first); err != nil {
 		return err
@@ -332,35 +333,26 @@ func (w *window) sampleHop(ctx context.Context) error {
 	pages := min(1<<20, max(2*layout.PageSize, w.mem.room()/workersShare/int64(e.Threads)/layout.PageSize*layout.PageSize))
 	for i := range w.workers {
 		w.workers[i].restore = &w.restore[i]
-		if w.workers[i].pages, err = w.mem.takeHigh(pages); err != nil {
+		if w.workers[i].pages, err = w.mem.takeFixed(pages); err != nil {
 			return err
 		}
 	}
-	entry := int64(4 + e.edgeWide)
-	room := w.mem.room() - 2*layout.PageSize
-	if w.hop < len(e.Fanouts)-1 {
-		room /= 2 // the hop's lasting parts come after
-	} else {
-		room = room * 3 / 4
-	}
-	entries := room / entry
+	most := int64(math.MaxUint32)
 	if w.fanout > 0 {
-		entries = min(entries, int64(total)*int64(w.fanout))
+		most = min(most, int64(total)*int64(w.fanout))
 	}
 	if w.hop > 0 || w.repeated == nil { // no node is expanded twice
-		entries = min(entries, int64(len(w.batches))*e.manifest.NumEdges)
+		most = min(most, int64(len(w.batches))*e.manifest.NumEdges)
 	}
-	entries = min(entries, math.MaxUint32)
-	if entries <= 0 {
-		return errSplit
-	}
-	if w.outIDs, err = w.mem.takeHigh(entries * int64(e.edgeWide)); err != nil {
+	var lent *draws
+	if lent, w.out, w.outIDs, err = w.mem.lend(most, int64(e.edgeWide)); err != nil {
 		return err
 	}
-	if w.out, err = w.mem.highWords(int(entries)); err != nil {
+	if err := w.visitBlocks(ctx); err != nil {
 		return err
 	}
-	return w.visitBlocks(ctx)
+	w.out, w.outIDs = lent.giveBack(w.taken.Load(), w.out, w.outIDs)
+	return nil
 }
 
 // take reserves n entries of out.

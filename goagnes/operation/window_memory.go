@@ -17,7 +17,9 @@ type twoEnded struct {
 	mem       []byte
 	mu        sync.Mutex
 	low, high int64
+	fixed     int64 // of what lies at the high end: does not grow with the minibatches
 	peak      int64
+	peakFixed int64 // fixed at the peak
 }
 
 func newTwoEnded(mem []byte) *twoEnded { return &twoEnded{mem: mem, high: int64(len(mem))} }
@@ -28,7 +30,11 @@ func (t *twoEnded) room() int64 {
 	return t.high - t.low
 }
 
-func (t *twoEnded) note() { t.peak = max(t.peak, t.low+int64(len(t.mem))-t.high) }
+func (t *twoEnded) note() {
+	if used := t.low + int64(len(t.mem)) - t.high; used > t.peak {
+		t.peak, t.peakFixed = used, t.fixed
+	}
+}
 
 // takeLow returns n lasting bytes, 8-byte aligned, or errSplit.
 func (t *twoEnded) takeLow(n int64) ([]byte, error) {
@@ -57,10 +63,54 @@ func (t *twoEnded) takeHigh(n int64) ([]byte, error) {
 	return b, nil
 }
 
+// takeFixed is takeHigh for what does not grow with the window's minibatches.
+func (t *twoEnded) takeFixed(n int64) ([]byte, error) {
+	before := t.high
+	b, err := t.takeHigh(n)
+	t.fixed += before - t.high
+	return b, err
+}
+
 func (t *twoEnded) resetHigh() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.high = int64(len(t.mem))
+	t.high, t.fixed = int64(len(t.mem)), 0
+}
+
+// draws is memory for what a hop draws, of which nobody knows how much it will be:
+// all that is left is lent, and what was not used given back.
+type draws struct {
+	t       *twoEnded
+	wide    int64 // bytes of an edge id
+	entries int64
+	upto    int64 // end of what is lent
+}
+
+// lend hands out room for at most so many entries of 4 bytes each and of wide bytes
+// each, errSplit where there is none for one.
+func (t *twoEnded) lend(most, wide int64) (d *draws, out []uint32, ids []byte, err error) {
+	d = &draws{t: t, wide: wide, upto: t.high, entries: min(most, (t.room()-2*4096)/(4+wide))}
+	if d.entries <= 0 {
+		return nil, nil, nil, errSplit
+	}
+	peak, fixed := t.peak, t.peakFixed
+	if ids, err = t.takeHigh(d.entries * wide); err == nil {
+		out, err = t.highWords(int(d.entries))
+	}
+	t.peak, t.peakFixed = peak, fixed // what is lent is not used yet
+	return d, out, ids, err
+}
+
+// giveBack moves the first n entries to the end of what was lent, and returns them.
+func (d *draws) giveBack(n int64, out []uint32, ids []byte) ([]uint32, []byte) {
+	at := (d.upto - n*d.wide) &^ 63
+	ids = d.t.mem[at : at+int64(copy(d.t.mem[at:], ids[:n*d.wide]))]
+	at = (at - 4*n) &^ 63
+	moved := words(d.t.mem[at : at+4*n])
+	copy(moved, out[:n])
+	d.t.high = at
+	d.t.note()
+	return moved, ids
 }
 
 func (t *twoEnded) reset() {
