@@ -208,17 +208,17 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if (device != Py_None) {
-        int type, id;
         if (!PyTuple_Check(device) || PyTuple_Size(device) != 2) {
             PyErr_SetString(PyExc_TypeError, "__dlpack__: dl_device must be None or a pair of ints");
             return NULL;
         }
-        type = (int)PyLong_AsLong(PyTuple_GetItem(device, 0));
-        id = (int)PyLong_AsLong(PyTuple_GetItem(device, 1));
-        if (PyErr_Occurred()) return NULL;
+        long type = PyLong_AsLong(PyTuple_GetItem(device, 0));
+        if (type == -1 && PyErr_Occurred()) return NULL;
+        long id = PyLong_AsLong(PyTuple_GetItem(device, 1));
+        if (id == -1 && PyErr_Occurred()) return NULL;
         if (type != DLPACK_CPU || id != 0) {
-            PyErr_Format(PyExc_BufferError, "__dlpack__: the array is on device (1, 0), the CPU; (%d, %d) is not served",
-                         type, id);
+            PyErr_Format(PyExc_BufferError,
+                         "__dlpack__: the array is on device (1, 0), the CPU; (%ld, %ld) is not served", type, id);
             return NULL;
         }
     }

@@ -113,6 +113,8 @@ def check_refusals() -> None:
     assert tensor.__dlpack_device__() == (1, 0)
     raises(BufferError, "stream must be None", tensor.__dlpack__, stream=1)
     raises(BufferError, "(2, 0)", tensor.__dlpack__, dl_device=(2, 0))
+    raises(BufferError, "(4294967297, 0)", tensor.__dlpack__, dl_device=(2**32 + 1, 0))  # not cut to (1, 0)
+    raises(TypeError, "", tensor.__dlpack__, dl_device=(None, "x"))
     for bad in (1, (1,), "ab", (1, 2, 3)):
         raises(TypeError, "", tensor.__dlpack__, max_version=bad)
         raises(TypeError, "", tensor.__dlpack__, dl_device=bad)

@@ -59,38 +59,6 @@ def check_text_that_is_not_utf8() -> None:
     raises(ga.InputError, "é\ufffd", _tasks.run, "fail", {"class": "input", "message": "é\0 bad"})
 
 
-def check_wrong_types() -> None:
-    """Every bound function with every kind of wrong argument: an exception, and the library still works."""
-    counts = {
-        "Version": 0, "OpenHandles": 0, "Start": 2, "Poll": 2, "Cancel": 1, "Abandon": 1, "Drain": 1, "StoreInfo": 1,
-        "CloseStore": 1, "BeginEpoch": 1, "LeaveEpoch": 2, "SetEpoch": 2, "DescribeLoader": 2, "CloseLoader": 1,
-    }  # fmt: skip
-    bound = {name.removeprefix("bind_") for name in dir(_native._control) if name.startswith("bind_")}
-    assert bound == set(counts)
-    for name, count in counts.items():
-        function = getattr(_native._control, f"bind_{name}")
-        raises(TypeError, "", function, *[1] * (count + 1))
-        if count:
-            raises(TypeError, "", function)
-        for wrong in (None, "text", b"bytes", 1.5, [], {}, object(), 2**80, -(2**80)):
-            try:
-                function(*[wrong] * count) if count else function(wrong)
-            except (TypeError, OverflowError, ValueError):
-                continue
-            except RuntimeError as error:
-                assert str(error).partition(":")[0] in ("usage", "closed"), error
-                continue
-            raise AssertionError(f"{name} took {wrong!r}")
-    for wrong in ((), (1,), (1, 2), (1, 2, 3, 4), ("a", 1, 1), (1, None, 1), (1, 1, 1.5), (2**70, 1, 1)):
-        try:
-            _native._data.next(*wrong)
-        except (TypeError, OverflowError):
-            continue
-        raise AssertionError(f"next took {wrong!r}")
-    raises(ValueError, "null", _native._control.bind_Start, "a\0b", "{}")
-    assert _tasks.run("echo", {}) == {}
-
-
 def check_stale_handles() -> None:
     loader = Loader(batches=2)
     epoch = loader.begin()

@@ -12,7 +12,6 @@ import numpy as np
 from synthetic import Loader, balanced
 
 import goagnes as ga
-from goagnes import _native
 from goagnes._batch import numpy_batch
 
 
@@ -42,29 +41,6 @@ def _refused(function: Callable[..., object], *args: object) -> None:
         assert not isinstance(error, ga.Error), repr(error)
         return
     raise AssertionError(f"{function} {args} worked in a forked child")
-
-
-def check_every_entry() -> None:
-    loader = Loader(batches=3)
-    epoch = loader.begin()
-    arguments = {
-        "Version": (), "OpenHandles": (), "Start": ("echo", "{}"), "Poll": (1, 10), "Cancel": (1,), "Abandon": (1,),
-        "Drain": (1,), "StoreInfo": (loader.store,), "CloseStore": (loader.store,), "BeginEpoch": (loader.handle,),
-        "LeaveEpoch": (loader.handle, epoch), "SetEpoch": (loader.handle, 1),
-        "DescribeLoader": (loader.handle, "stats"), "CloseLoader": (loader.handle,),
-    }  # fmt: skip
-    bound = {name.removeprefix("bind_") for name in dir(_native._control) if name.startswith("bind_")}
-    assert bound == set(arguments)
-
-    def body() -> None:
-        assert _native.forked()
-        for name, given in arguments.items():
-            _refused(_native.call, name, *given)
-        _refused(_native._data.next, loader.handle, epoch, 0)
-
-    _child(body)
-    assert not _native.forked()
-    assert [raw[0] for raw in loader.raw()] == [0, 1, 2]
 
 
 def check_public_calls() -> None:
