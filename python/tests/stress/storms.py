@@ -104,6 +104,7 @@ def check_storm(folder: Path) -> None:
     settle(1)
     storm = Storm(7)
     threads = threading.active_count()
+    hits = 0
     for name, work in _works(folder, path, store).items():
         seconds = []
         for _ in range(2):
@@ -115,7 +116,7 @@ def check_storm(folder: Path) -> None:
             start = time.monotonic()
             interrupted += storm.over(work, min(seconds))
             assert time.monotonic() - start < HUNG, f"{name} took {time.monotonic() - start} s"
-        assert interrupted > 0, f"no shot hit {name}"
+        hits += interrupted
         settle(1)
         with ga.NeighborLoader(store, **settings) as loader:
             assert digest(loader) == reference, f"after {name} the store gives other minibatches"
@@ -130,7 +131,7 @@ def check_storm(folder: Path) -> None:
         print(name, f"{interrupted} of {SHOTS} interrupted")
     assert threading.active_count() <= threads + 1
     assert not ga.verify(path)["findings"]
-    assert storm.sent > 0
+    assert hits >= SHOTS  # of those at all kinds of work
     store.close()
     settle(0)
     assert _native.open_handles() == 0
