@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import itertools
 import json
+import os
 import resource
 import shutil
 import signal
@@ -186,12 +187,17 @@ def complain(call: str, ended: str) -> None:
 def group(name: str, folder: Path, values: list[Value]) -> dict[str, int]:
     """All targets of a function or class, and what they leave behind."""
     world = World(folder)
+    here = folder / "here"  # where texts such as "x" are paths
+    here.mkdir()
+    os.chdir(here)
     known = {path.name for path in folder.iterdir()}
     world.store()
     gc.collect()
     before = _native.open_handles()
     watch = Watch()
     counts = [drive(t, world, values, watch) for t in targets() if t.name.partition(".")[0] == name]
+    for path in here.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     left = {path.name for path in folder.iterdir()} - known
     if left:
         complain(name, f"left behind: {sorted(left)}")
