@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
+import time
 import weakref
 
 import numpy as np
@@ -351,6 +353,23 @@ def test_buffers_change_no_minibatch(store, mode):
         assert stats[f"{table}_misses"] > 0
         assert stats[f"{table}_hits"] >= 0
     assert stats["cache_hits"] + stats["cache_misses"] == stats["sampled_nodes"]
+
+
+def test_minibatches_that_are_kept_count(store_path):
+    """Keeping all of them is an error after 30 s that says how many are held, and no hang; then all goes on."""
+    with ga.open(store_path, memory="8MiB") as store:
+        loader = ga.NeighborLoader(store, [5, 5], batch_size=20, output="numpy", hyperbatch_size=4)
+        kept = []
+        start = time.monotonic()
+        with pytest.raises(ga.BudgetError, match=r"the consumer holds \d+ minibatches .*: release them sooner or raise memory") as raised:
+            for _ in range(200):
+                kept.extend(loader)
+        assert time.monotonic() - start >= 30
+        held = int(re.search(r"holds (\d+) minibatches", str(raised.value))[1])
+        assert held >= len(kept) >= 8
+        del raised
+        kept.clear()
+        assert sum(1 for _ in loader) == len(loader)
 
 
 @pytest.mark.parametrize("name", ["graph_buffer", "feature_buffer"])
