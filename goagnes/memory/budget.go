@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 )
 
@@ -18,6 +19,7 @@ type Budget struct {
 		peak      int64
 		consumers map[string]int64
 		peaks     map[string]int64 // most bytes of each consumer at one time
+		givers    []*func()
 	}
 }
 
@@ -103,6 +105,15 @@ func (l *Lease) Resize(n int64) error {
 	if n < 0 {
 		panic(fmt.Sprintf("memory: %s reserves %d bytes", l.consumer, n))
 	}
+	err := l.tryResize(n)
+	if err != nil {
+		l.budget.Reclaim()
+		err = l.tryResize(n)
+	}
+	return err
+}
+
+func (l *Lease) tryResize(n int64) error {
 	b := l.budget
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,6 +125,32 @@ func (l *Lease) Resize(n int64) error {
 	}
 	l.setLocked(n)
 	return nil
+}
+
+// OnShortage registers a function that gives back what its caller keeps without
+// need: it is called when a reservation does not fit, which is then tried again,
+// and by Reclaim. It must not reserve. The returned function, to be called once,
+// ends that; give may be running then on another goroutine.
+func (b *Budget) OnShortage(give func()) (end func()) {
+	p := &give
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.givers = append(b.mu.givers, p)
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.mu.givers = slices.DeleteFunc(slices.Clone(b.mu.givers), func(g *func()) bool { return g == p })
+	}
+}
+
+// Reclaim has everybody give back what is kept without need.
+func (b *Budget) Reclaim() {
+	b.mu.Lock()
+	givers := b.mu.givers
+	b.mu.Unlock()
+	for _, give := range givers {
+		(*give)()
+	}
 }
 
 func (l *Lease) setLocked(n int64) {

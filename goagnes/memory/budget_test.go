@@ -44,6 +44,47 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// What is kept without need makes room for a reservation that does not fit, and is
+// left alone by others.
+func TestBudgetOnShortage(t *testing.T) {
+	b := NewBudget(1000)
+	var kept *Lease
+	calls := 0
+	end := b.OnShortage(func() { calls++; kept.Release() })
+	keep := func(n int64) {
+		var err error
+		if kept, err = b.Reserve("kept", n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(600)
+	small, err := b.Reserve("fits", 400)
+	if err != nil || calls != 0 || b.Used() != 1000 {
+		t.Fatalf("%v after %d calls, %d in use", err, calls, b.Used())
+	}
+	if err := small.Resize(900); err != nil || calls != 1 || b.Used() != 900 {
+		t.Fatalf("%v after %d calls, %d in use", err, calls, b.Used())
+	}
+	var e *BudgetError
+	if _, err := b.Reserve("too much", 101); !errors.As(err, &e) || e.Free != 100 || calls != 2 {
+		t.Fatalf("%v after %d calls", err, calls)
+	}
+	keep(50)
+	b.Reclaim()
+	if b.Used() != 900 || calls != 3 {
+		t.Fatalf("%d in use after %d calls", b.Used(), calls)
+	}
+	keep(50)
+	end()
+	if _, err := b.Reserve("too much", 60); !errors.As(err, &e) || calls != 3 {
+		t.Fatalf("%v after %d calls", err, calls)
+	}
+	b.Reclaim()
+	if calls != 3 {
+		t.Fatal("asked after its end")
+	}
+}
+
 func TestBudgetShare(t *testing.T) {
 	b := NewBudget(100)
 	s, err := b.Sub(60)

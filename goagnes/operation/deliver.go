@@ -222,10 +222,6 @@ func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error
 	e := h.e
 	h.counts.release() // the cache knows by itself which rows it holds
 	h.counter = nil
-	if h.readAhead == 0 { // no rows were gathered
-		d := h.drawn()
-		h.readAhead = e.plan.records(e.Budget.Free()-d.held, d)
-	}
 	size := h.readAhead*h.longestBody() + 3*layout.PageSize
 	sortAt := size
 	if h.anyCold() {

@@ -94,8 +94,10 @@ type Engine struct {
 	asking      atomic.Pointer[atomic.Int32] // calls of Next of the running epoch
 	meter       meter
 
-	keptGraph  *claim // the graph buffer, where it holds all blocks and is small beside the budget
+	keeper     keeper
+	keptGraph  *claim // the graph buffer, where it holds all blocks and stays
 	keptBuffer *memory.Buffer
+	keptAlways bool   // the graph buffer, being small
 	keptRows   *claim // the feature cache, likewise where it holds all rows
 	keptCache  *memory.FeatureCache
 	keptIndex  int64 // bytes of keptRows before the rows
@@ -183,6 +185,7 @@ func New(o Options) (*Engine, error) {
 		asking := e.asking.Load()
 		return asking != nil && asking.Load() > 0
 	}
+	e.keeper.end = o.Budget.OnShortage(e.giveBack)
 	return e, nil
 }
 
@@ -227,8 +230,13 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	err := e.slabs.Close()
-	e.keptGraph.release()
-	e.keptRows.release()
+	if e.keeper.end != nil {
+		e.keeper.end()
+		e.keeper.end = nil
+	}
+	e.keeper.mu.Lock()
+	e.dropKept()
+	e.keeper.mu.Unlock()
 	e.keptFeature.release()
 	if e.scratch != nil {
 		err = errors.Join(err, e.scratch.Close())

@@ -132,7 +132,7 @@ func TestExample(t *testing.T) {
 		if e.keptGraph, err = e.claim("graph buffer", int64(c.frames)*frame); err != nil {
 			t.Fatal(err)
 		}
-		e.keptBuffer = memory.NewBuffer(e.keptGraph.mem, frame)
+		e.keptBuffer, e.keptAlways = memory.NewBuffer(e.keptGraph.mem, frame), true
 		run := e.Start(context.Background(), 0)
 		for m := range 2 {
 			b, err := run.Next(context.Background())

@@ -142,7 +142,27 @@ func (e *Engine) Explain() Explanation {
 	out.SpillsSamples = resident == 0
 	add("samples", sampling+"+"+gathering+"+"+delivery, resident)
 	graph, keepGraph := p.graphBytes(max(afterCounts-resident, 0), leastWindow, e.keeps)
-	out.GraphFrames, out.KeepsGraph = graph/p.graphFrame, keepGraph && graph/p.graphFrame >= p.graphBlocks
+	out.GraphFrames = graph / p.graphFrame
+	accesses := x.nodes * float64(count)
+	distinct := touched(float64(p.nodes), accesses)
+	d := drawn{count: count, longest: int64(x.nodes), nodes: int64(accesses), held: int64(e.Held+1) * memory.SlabBytes(e.slabBytes(r)),
+		next: est.fixed + int64(min(count, windowOf))*est.window}
+	if out.SpillsSamples {
+		d.body = roundUp(body, layout.PageSize)
+	}
+	spare := e.keeps - e.keeps/idleShare - resident
+	if beside := max(afterCounts-resident-graph, 0); !keepGraph && out.GraphFrames >= p.graphBlocks { // as settleGraph
+		keepGraph = beside >= d.next && graph <= spare
+		if p.rows {
+			keepGraph = keepGraph && float64(p.gathering(beside, spare-graph, d).room/p.stride) >= distinct
+		}
+	}
+	if keepGraph {
+		spare -= graph
+	} else {
+		d.next += p.graphBlocks * p.graphFrame * 4 / 3
+	}
+	out.KeepsGraph = keepGraph && out.GraphFrames >= p.graphBlocks
 	while := sampling
 	if keepGraph {
 		while = "epoch"
@@ -179,19 +199,15 @@ func (e *Engine) Explain() Explanation {
 	}
 	rowsRead, rowsWritten := 0.0, 0.0
 	if p.rows {
-		d := drawn{count: count, longest: int64(x.nodes), nodes: int64(x.nodes * float64(count)), held: int64(e.Held+1) * memory.SlabBytes(e.slabBytes(r))}
-		if out.SpillsSamples {
-			d.body = roundUp(body, layout.PageSize)
-		}
-		g := p.gathering(free, e.keeps, d)
-		accesses := x.nodes * float64(count)
-		distinct := touched(float64(p.nodes), accesses)
+		g := p.gathering(free, spare, d)
 		cached := min(distinct, float64(g.room/p.stride))
 		cold := 0.0
 		if cached < distinct {
 			cold = accesses * (1 - cached/distinct)
 		}
-		out.FeatureFrames, out.KeepsRows, out.CacheRows = g.frames, g.keep, int64(cached)
+		blocks := touched(float64(p.featureBlocks), distinct)
+		keepRows := g.keep && (p.keepsRows() || 2*blocks >= float64(p.featureBlocks))
+		out.FeatureFrames, out.KeepsRows, out.CacheRows = g.frames, keepRows, int64(cached)
 		out.SpillsRows = cold > 0
 		out.FeatureSweeps = 1
 		if cold > 0 {
@@ -208,9 +224,8 @@ func (e *Engine) Explain() Explanation {
 		add("feature cache", gathering+"+"+delivery, p.index+out.CacheRows*p.stride)
 		add("delivery", delivery, p.deliveryBytes(d, g.records))
 		add("minibatches", delivery, d.held)
-		blocks := touched(float64(p.featureBlocks), distinct)
 		times := float64(out.Hyperbatches * out.FeatureSweeps)
-		if g.keep { // every block, once
+		if keepRows { // every block, once
 			blocks, times = float64(p.featureBlocks), 1
 			out.CacheRows = p.nodes
 		}

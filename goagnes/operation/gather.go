@@ -36,24 +36,34 @@ func (e *Engine) primary() *column {
 func (h *hyperbatch) gather(ctx context.Context) error {
 	e := h.e
 	if e.stride == 0 || len(h.records) == 0 {
+		h.readAhead = h.settleGraph(0).records
 		return nil
 	}
 	start := time.Now()
 	defer e.meter.addSeconds(&e.meter.gatherSeconds, start)
 	h.bound.needRows(e, h.counter)
 	if e.keptRows != nil {
-		h.cache, h.cacheRows = e.keptCache, e.keptRows.mem[e.keptIndex:]
-		return nil
+		h.settleGraph(0)
+		d := h.drawn()
+		h.readAhead = h.recordsFor(e.Budget.Free(), d)
+		if e.Budget.Free() >= d.held+e.plan.deliveryBytes(d, h.readAhead) {
+			h.cache, h.cacheRows = e.keptCache, e.keptRows.mem[e.keptIndex:]
+			return nil
+		}
+		e.dropKept()
+		e.keeper.little = true
 	}
 	g := &gatherer{h: h}
-	p := e.plan.gathering(e.Budget.Free(), e.spare()-h.residentBytes(), h.drawn())
+	_, touched := h.counter.Threshold(1 << 62)
+	p := h.settleGraph(touched)
 	h.readAhead = p.records
-	if p.keep { // as if every row were needed, so that every row is cached
+	keep := p.keep && h.wantsRows()
+	if keep { // as if every row were needed, so that every row is cached
 		for i := range h.counts.mem {
 			h.counts.mem[i] = 1
 		}
+		_, touched = h.counter.Threshold(1 << 62)
 	}
-	_, touched := h.counter.Threshold(1 << 62)
 	threshold, rows := h.counter.Threshold(min(p.room/e.stride, touched))
 	indexBytes, dataBytes := memory.FeatureCacheBytes(e.manifest.NumNodes, rows, e.stride)
 	var err error
@@ -102,7 +112,7 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		e.meter.featureSweeps.Add(1)
 		from += n
 	}
-	if p.keep && rows == e.manifest.NumNodes {
+	if keep && rows == e.manifest.NumNodes {
 		e.keptRows, e.keptCache, e.keptIndex = h.cached, h.cache, indexBytes
 		h.cached = nil
 	}
@@ -123,7 +133,7 @@ func (h *hyperbatch) coldBound() int64 {
 
 // drawn returns what dividing memory for gathering needs to know.
 func (h *hyperbatch) drawn() drawn {
-	return drawn{count: len(h.records), longest: h.longest(), nodes: h.nodes(), body: h.longestBody(), held: h.held()}
+	return drawn{count: len(h.records), longest: h.longest(), nodes: h.nodes(), body: h.longestBody(), held: h.held(), next: h.next()}
 }
 
 // longest returns the largest number of nodes of a minibatch.

@@ -22,6 +22,7 @@ type hyperbatch struct {
 	count int
 	bound *bound
 
+	sampled bool // records are those of all minibatches
 	records []record
 	seeds   *claim                // internal ids of all seeds while sampling, nil where windows look up theirs
 	counter *memory.AccessCounter // nil where no rows are gathered
@@ -36,6 +37,11 @@ type hyperbatch struct {
 	cacheRows []byte // the cache's rows, by slot
 	cached    *claim
 	readAhead int64 // records in scratch that delivery reads ahead
+
+	// The graph buffer after sampling, where it holds all blocks and it is not
+	// decided yet whether it stays.
+	graph       *claim
+	graphBuffer *memory.Buffer
 }
 
 // residentBytes returns the memory that holds records.
@@ -52,18 +58,18 @@ func (h *hyperbatch) release() {
 	h.dropSeeds()
 	h.cached.release()
 	h.resident.release()
-	h.counter, h.cache, h.records = nil, nil, nil
+	h.graph.release()
+	*h = hyperbatch{e: h.e, epoch: h.epoch, first: h.first, count: h.count, bound: h.bound}
 }
 
 // sampleAll samples every minibatch (S-1 to S-3) in as few windows as memory
 // allows. A window that runs out of memory is tried again with more memory,
 // and where the budget has none, as a smaller one: what is drawn does not
 // depend on it.
-func (h *hyperbatch) sampleAll(ctx context.Context) error {
+func (h *hyperbatch) sampleAll(ctx context.Context) (err error) {
 	e := h.e
 	start := time.Now()
 	defer e.meter.addSeconds(&e.meter.sampleSeconds, start)
-	var err error
 	if e.stride > 0 {
 		if h.counts, err = e.claim("access counts", e.plan.counts); err != nil {
 			return err
@@ -87,6 +93,10 @@ func (h *hyperbatch) sampleAll(ctx context.Context) error {
 	}
 	defer func() {
 		count()
+		if err == nil && graph != nil && int64(buffer.Frames()) >= e.plan.graphBlocks {
+			h.graph, h.graphBuffer = graph, buffer
+			return
+		}
 		graph.release()
 	}()
 	restore, columns, err := e.decompressors()
@@ -237,27 +247,8 @@ func (e *Engine) holdBuffers() error {
 	return err
 }
 
-// graphBuffer returns the graph buffer, kept from before or made anew, and
-// what must be released after use, nil where it is kept; resident is what the
-// hyperbatch holds of what may be kept.
-func (e *Engine) graphBuffer(resident int64) (*memory.Buffer, *claim, error) {
-	if e.keptGraph != nil {
-		return e.keptBuffer, nil, nil
-	}
-	size, keep := e.plan.graphBytes(e.Budget.Free(), e.plan.columns+e.windowLeast(e.least), e.spare()-resident)
-	c, err := e.frames("graph buffer", size)
-	if err != nil {
-		return nil, nil, err
-	}
-	b := memory.NewBuffer(c.mem, e.plan.graphFrame)
-	if keep {
-		e.keptGraph, e.keptBuffer = c, b
-		return b, nil, nil
-	}
-	return b, c, nil
-}
-
-// featureBuffer returns the feature buffer, likewise.
+// featureBuffer returns the feature buffer, kept from before or made anew, and what
+// must be released after use, nil where it is kept.
 func (e *Engine) featureBuffer(frames int64) (*memory.Buffer, *claim, error) {
 	if e.keptFeature != nil {
 		return e.keptFeatureBuffer, nil, nil

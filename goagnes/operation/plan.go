@@ -26,7 +26,8 @@ const (
 	leastChunks = 12 // chunks of runs in flight
 
 	// keptShare is the part of the budget, one in so many, that a graph buffer of all
-	// blocks or a feature cache of all rows may take to be kept between hyperbatches.
+	// blocks or a feature cache of all rows may take to be kept between hyperbatches
+	// whatever else there is to do with it.
 	keptShare = 16
 
 	// seedsShare is the part of what is free, one in so many, that the seeds of a
@@ -208,7 +209,7 @@ func (p *plan) windowBytes(free, least int64, each estimate, count int) (size in
 
 // keepsRows reports whether all rows of the store are small beside the budget:
 // then the feature cache holds all of them and is kept from hyperbatch to
-// hyperbatch.
+// hyperbatch whatever else there is to do with the memory.
 func (p *plan) keepsRows() bool {
 	index, data := memory.FeatureCacheBytes(p.nodes, p.nodes, p.stride)
 	return !p.published && index+data <= p.total/keptShare
@@ -221,6 +222,7 @@ type drawn struct {
 	nodes   int64 // of all minibatches
 	body    int64 // longest record in scratch
 	held    int64 // batches in flight, and what it takes to use one
+	next    int64 // sampling another hyperbatch, beside what is claimed
 }
 
 // sortBytes returns the memory for sorting the cold rows of the largest
@@ -247,7 +249,7 @@ type gathering struct {
 	lists   int64 // cold rows of all minibatches
 	records int64 // records in scratch that are read ahead by delivery, by number
 	room    int64 // rows of the feature cache
-	keep    bool  // the cache holds every row and is kept
+	keep    bool  // there is room to keep every row in the cache
 }
 
 // listBytes returns the least memory for lists of cold rows: those of the largest
@@ -285,7 +287,8 @@ func (p *plan) gathering(free, spareRows int64, d drawn) gathering {
 		g.records = leastRecords
 	}
 	g.room = max(0, min(free-step, free-p.index-d.held-p.deliveryBytes(d, g.records)))
-	g.keep = p.keepsRows() && g.room >= p.nodes*p.stride && p.index+p.nodes*p.stride <= spareRows
+	all := p.nodes * p.stride
+	g.keep = !p.published && g.room >= all && p.index+all <= spareRows && (p.keepsRows() || free-p.index-all >= d.next)
 	if p.published {
 		return g
 	}

@@ -48,9 +48,11 @@ func (e *Engine) StartRange(ctx context.Context, epoch uint32, first, end int64)
 	e.mu.Unlock()
 	e.asking.Store(&r.asking)
 	e.meter.begin()
+	e.keeper.begin()
 	go func() {
 		defer close(r.done)
 		defer e.meter.end()
+		defer e.keeper.finish()
 		defer caught(&r.err)
 		r.err = e.epoch(ctx, epoch, first, end, r)
 		e.trimSlabs()
@@ -62,6 +64,7 @@ func (e *Engine) StartRange(ctx context.Context, epoch uint32, first, end int64)
 func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Run) error {
 	var bound *bound
 	err := e.retry(ctx, func() (err error) {
+		e.Budget.Reclaim() // what others keep while they are idle
 		if bound, err = e.newBound(); err != nil {
 			return err
 		}
@@ -88,19 +91,14 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 	defer h.release() // also when a bug ends the epoch
 	e.trimSlabs()     // sampling needs the memory that idle batches hold
 	e.meter.hyperbatches.Add(1)
-	sample := func() error {
-		h.release()
-		h.samplesEnd, h.residentUsed = 0, 0
-		return h.sampleAll(ctx)
-	}
-	if err := e.phase(0, func() error { return e.retry(ctx, sample) }); err != nil {
+	prepare := func() error {
+		err := e.prepare(ctx, h)
+		if err != nil && e.withoutKept(h, err) {
+			err = e.prepare(ctx, h)
+		}
 		return err
 	}
-	gather := func() error {
-		h.cached.release()
-		return h.gather(ctx)
-	}
-	if err := e.phase(1, func() error { return e.retry(ctx, gather) }); err != nil {
+	if err := e.retry(ctx, prepare); err != nil {
 		return h.explain(err)
 	}
 	e.meter.bound.Store(h.bound.bytes())
@@ -120,6 +118,20 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 // or holds more than it may: each release may be what is missing.
 func (e *Engine) retry(ctx context.Context, f func() error) error {
 	return e.slabs.Retry(ctx, int64(e.Held), f)
+}
+
+// prepare samples a hyperbatch and gathers its rows. After an error it may be called
+// again, and then does not repeat what was done.
+func (e *Engine) prepare(ctx context.Context, h *hyperbatch) error {
+	if !h.sampled {
+		h.release()
+		if err := e.phase(0, func() error { return h.sampleAll(ctx) }); err != nil {
+			return err
+		}
+		h.sampled = true
+	}
+	h.cached.release()
+	return e.phase(1, func() error { return h.gather(ctx) })
 }
 
 // trimSlabs unmaps idle slabs, unless they are so small beside the budget that
