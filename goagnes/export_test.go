@@ -366,7 +366,7 @@ func TestExportDamage(t *testing.T) {
 // export's settings or known to change no minibatch.
 func TestExportSettings(t *testing.T) {
 	shaping := []string{"NumNeighbors", "InputNodes", "BatchSize", "Shuffle", "DropLast", "Seed", "NoEdgeIDs", "Compact", "Degree", "NoFeatures"}
-	indifferent := []string{"HyperbatchSize", "Memory", "IO", "Mode", "Consumer", "ReleasesFirst", "GraphBuffer", "FeatureBuffer", "unchecked", "beside"}
+	indifferent := []string{"HyperbatchSize", "FixedHyperbatch", "Memory", "IO", "Mode", "Consumer", "ReleasesFirst", "GraphBuffer", "FeatureBuffer", "unchecked", "beside"}
 	o := reflect.TypeFor[goagnes.LoaderOptions]()
 	for i := range o.NumField() {
 		if name := o.Field(i).Name; !slices.Contains(shaping, name) && !slices.Contains(indifferent, name) {

@@ -41,8 +41,12 @@ type LoaderOptions struct {
 	DropLast       bool       // leave out a last minibatch that is not full
 	Seed           *uint64    // of all draws; default drawn, see Loader.Seed
 	HyperbatchSize int        // minibatches prepared together at most, default 1024
-	Memory         int64      // share of the store's budget in bytes, default all that is free
-	IO             string     // the way to the device, as OpenOptions.IO; "auto", the default, is the store's own
+	// FixedHyperbatch makes an epoch's first hyperbatches as large as the others. By
+	// default they are smaller where that costs little, so that the first minibatches
+	// come early: 8 minibatches, then four times as many each time.
+	FixedHyperbatch bool
+	Memory          int64  // share of the store's budget in bytes, default all that is free
+	IO              string // the way to the device, as OpenOptions.IO; "auto", the default, is the store's own
 	// Mode is "agnes"; "agnes-no": every minibatch alone; or "agnes-paper":
 	// Algorithm 1 as published, whole blocks through two LRU buffers.
 	Mode string
@@ -153,7 +157,7 @@ func NewLoader(s *Store, o LoaderOptions) (*Loader, error) {
 		Store: l.files, Index: s.index, Budget: budget, Threads: s.options.NumThreads,
 		Scratch: func() (*storage.Scratch, error) { return s.openScratch(budget) },
 		Seeds:   seeds, InputIsID: byID, BatchSize: max(o.BatchSize, 1), DropLast: o.DropLast, Shuffle: o.Shuffle,
-		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Published: o.Mode == "agnes-paper",
+		Fanouts: o.NumNeighbors, Seed: l.seed, Hyperbatch: hyperbatch, Grow: !o.FixedHyperbatch && (o.Mode == "" || o.Mode == "agnes"), Published: o.Mode == "agnes-paper",
 		GraphBuffer: o.GraphBuffer, FeatureBuffer: o.FeatureBuffer, Held: held, Consumer: o.Consumer,
 		Others: others, Unchecked: o.unchecked,
 		Outputs: operation.Outputs{

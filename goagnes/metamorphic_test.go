@@ -41,6 +41,7 @@ var (
 		factor("graph_buffer", "default", "frames"),
 		factor("feature_buffer", "default", "frames"),
 		factor("hyperbatch", "1", "3", "10", "1000"),
+		factor("growing", "yes", "no"),
 		factor("memory", "1", "12", "256"),
 		factor("threads", "1", "2", "4"),
 		factor("edges", "edge_index", "compact"),
@@ -92,7 +93,7 @@ type metamorphic struct {
 	trials   []trial
 
 	// How often what the plans are for came about.
-	spilled, repeats, hubs int
+	spilled, repeats, hubs, grown int
 }
 
 // newMetamorphic draws the run of a seed. With every false the settings' pairs
@@ -162,8 +163,8 @@ func TestMetamorphic(t *testing.T) {
 		})
 	}
 	t.Logf("%d plans, %d trials of %d, %d spilled rows", len(m.subjects), done, len(m.trials), m.spilled)
-	if done == len(m.trials) && (m.spilled == 0 || m.repeats == 0 || m.hubs == 0) {
-		t.Errorf("%d trials spilled rows, %d repeated seeds, %d sampled hubs: the run misses what it is for (-metamorphic.seed=%d)", m.spilled, m.repeats, m.hubs, m.seed)
+	if done == len(m.trials) && (m.spilled == 0 || m.repeats == 0 || m.hubs == 0 || m.grown == 0) {
+		t.Errorf("%d trials spilled rows, %d repeated seeds, %d sampled hubs, %d had hyperbatches that grow: the run misses what it is for (-metamorphic.seed=%d)", m.spilled, m.repeats, m.hubs, m.grown, m.seed)
 	}
 	empty(t, m.scratch)
 	before.hold(t)
@@ -205,7 +206,18 @@ func (m *metamorphic) try(a trial) error {
 	if engine == "auto" || engine == "uring" {
 		engine = map[bool]string{true: "uring", false: "pread"}[ring]
 	}
+	n := int64(len(a.subject.epoch(0)))
+	fixed := 3 * ((n + a.number("hyperbatch") - 1) / a.number("hyperbatch")) // of three epochs
+	all := a.settings["delivery"] == "epochs" && a.settings["mode"] != "agnes-no"
+	grow := all && a.settings["growing"] == "yes" && a.settings["mode"] == "agnes" && st.Hyperbatches != fixed
+	if grow {
+		m.grown++
+	}
 	switch single := a.settings["mode"] == "agnes-no" || a.number("hyperbatch") == 1; {
+	case all && !grow && st.Hyperbatches != fixed:
+		return fmt.Errorf("%d hyperbatches of %d minibatches, %d are due", st.Hyperbatches, 3*n, fixed)
+	case grow && st.Hyperbatches < fixed:
+		return fmt.Errorf("%d hyperbatches of %d minibatches that grow, %d that do not", st.Hyperbatches, 3*n, fixed)
 	case st.PeakMemory > memory:
 		return fmt.Errorf("%d bytes are used of a budget of %d", st.PeakMemory, memory)
 	case single && st.Hyperbatches != st.Minibatches:
@@ -245,7 +257,7 @@ func (m *metamorphic) store(a trial) (string, error) {
 // options returns the loader's options of a trial.
 func (a trial) options() goagnes.LoaderOptions {
 	o := a.subject.plan.options(a.subject.seed)
-	o.Mode, o.HyperbatchSize = a.settings["mode"], int(a.number("hyperbatch"))
+	o.Mode, o.HyperbatchSize, o.FixedHyperbatch = a.settings["mode"], int(a.number("hyperbatch")), a.settings["growing"] == "no"
 	if a.settings["graph_buffer"] == "frames" {
 		o.GraphBuffer = 4 * max(a.number("block"), 32) << 10
 	}

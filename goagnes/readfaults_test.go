@@ -67,7 +67,7 @@ func onEach(t *testing.T, stripes int, f func(t *testing.T, c *faulty)) {
 			t.Run(engine+"/"+mode, func(t *testing.T) {
 				before := takeCensus(t)
 				c := &faulty{g: g, path: path, scratch: t.TempDir(), want: want, fs: inject.New(nil, inject.Options{})}
-				c.s = open(t, path, goagnes.OpenOptions{Memory: 5 << 19, NumThreads: 2, Scratch: c.scratch, IO: engine, FS: c.fs})
+				c.s = open(t, path, goagnes.OpenOptions{Memory: 7 << 19, NumThreads: 2, Scratch: c.scratch, IO: engine, FS: c.fs})
 				c.o = p.options(seed)
 				c.o.Mode, c.o.HyperbatchSize = mode, 10
 				c.l = load(t, c.s, c.o)
@@ -464,7 +464,7 @@ func TestStripesFail(t *testing.T) {
 				}
 			}
 			// Scratch beside the stripe directories.
-			s, err := goagnes.Open(c.path, goagnes.OpenOptions{Memory: 5 << 19, NumThreads: 2, IO: c.s.Info().Engine, FS: c.fs})
+			s, err := goagnes.Open(c.path, goagnes.OpenOptions{Memory: 7 << 19, NumThreads: 2, IO: c.s.Info().Engine, FS: c.fs})
 			if failure == unix.EIO {
 				if !errors.Is(err, failure) || !strings.Contains(err.Error(), bad) {
 					t.Errorf("a broken stripe directory: %v", err)
@@ -524,7 +524,7 @@ func TestReader(t *testing.T) {
 	before := takeCensus(t)
 	g, seed := ringGraph(1500), uint64(8)
 	p := plan{fanouts: []int{5, 4}, input: goagnes.InputNodes{Split: "train"}, batch: 24, shuffle: true}
-	s := open(t, path, goagnes.OpenOptions{Memory: 5 << 19, NumThreads: 2, Scratch: os.Getenv(readerScratch)})
+	s := open(t, path, goagnes.OpenOptions{Memory: 7 << 19, NumThreads: 2, Scratch: os.Getenv(readerScratch)})
 	l := load(t, s, p.options(seed))
 	g.holdEqual(t, l, p.options(seed), g.plain(p, seed).epoch(0))
 	st := l.Stats()

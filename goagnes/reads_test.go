@@ -41,7 +41,7 @@ func TestReads(t *testing.T) {
 			size = 1
 		}
 		s := open(t, path, goagnes.OpenOptions{Memory: c.memory, Scratch: scratch, NumThreads: 2})
-		o := goagnes.LoaderOptions{NumNeighbors: p.fanouts, InputNodes: p.input, BatchSize: p.batch, Shuffle: true, Seed: &seed, HyperbatchSize: c.hyperbatch, Mode: c.mode}
+		o := goagnes.LoaderOptions{NumNeighbors: p.fanouts, InputNodes: p.input, BatchSize: p.batch, Shuffle: true, Seed: &seed, HyperbatchSize: c.hyperbatch, FixedHyperbatch: true, Mode: c.mode}
 		l := load(t, s, o)
 		before := s.Counters()
 		g.holdEqual(t, l, o, want)

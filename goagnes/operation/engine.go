@@ -65,6 +65,7 @@ type Options struct {
 	Fanouts                    []int // neighbours drawn per node and hop, from the seeds outwards; -1 takes all
 	Seed                       uint64
 	Hyperbatch                 int      // minibatches prepared together, at most
+	Grow                       bool     // the first hyperbatches of an epoch are smaller where that costs little
 	Published                  bool     // read as Algorithm 1 of the paper does, see the package comment
 	GraphBuffer, FeatureBuffer int64    // bytes of frames, default divided out of what is free
 	Held                       int      // minibatches that the consumer still holds when it asks for the next: 0 or 1

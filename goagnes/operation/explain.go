@@ -18,7 +18,8 @@ type Explanation struct {
 	Minibatches  int64 `json:"minibatches"`
 	Hyperbatch   int   `json:"hyperbatch_size"`
 	Hyperbatches int64 `json:"hyperbatches"`
-	WholeBlocks  bool  `json:"whole_blocks"` // the pieces of hubs, too, are read whole
+	First        int   `json:"first_hyperbatch"` // size of the first, if each is larger than the one before up to the size; else the size
+	WholeBlocks  bool  `json:"whole_blocks"`     // the pieces of hubs, too, are read whole
 	BlockSize    int64 `json:"block_size"`
 	GraphBlocks  int64 `json:"graph_blocks"`
 	// Of a hyperbatch: groups of minibatches that are sampled together, and sweeps
@@ -242,6 +243,8 @@ func (e *Engine) Explain() Explanation {
 	if !p.rows {
 		out.Phases[1].Read = 0
 	}
+	grow := e.grows(total, &out, out.KeepsGraph, out.KeepsRows)
+	out.Hyperbatches, out.First = e.hyperbatchesOf(total, grow), e.firstSize(grow)
 	if total == 0 {
 		for i := range out.Phases {
 			out.Phases[i] = Phase{Name: phaseNames[i]}

@@ -158,7 +158,7 @@ func (h *hyperbatch) next() int64 {
 }
 
 // wantsRows reports whether it pays to read all rows to keep them: where at least half
-// of the feature blocks have to be read anyway, or all are few.
+// of the feature blocks have to be read in the epoch anyway, or all are few.
 func (h *hyperbatch) wantsRows() bool {
 	e := h.e
 	if e.plan.keepsRows() {
@@ -178,5 +178,6 @@ func (h *hyperbatch) wantsRows() bool {
 			}
 		}
 	}
-	return 2*needed >= e.plan.featureBlocks
+	blocks, draws := float64(e.plan.featureBlocks), float64(h.nodes())*float64(e.Minibatches())/float64(len(h.records))
+	return 2*max(float64(needed), touched(blocks, draws)) >= blocks
 }

@@ -78,8 +78,11 @@ func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Ru
 	}
 	defer bound.mem.release()
 	defer func() { e.meter.bound.Store(bound.bytes()) }()
-	for first := from; first < end; first += int64(e.Hyperbatch) {
-		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(e.Hyperbatch), end-first)), bound: bound}
+	x := e.Explain()
+	size := e.firstSize(e.grows(end-from, &x, x.KeepsGraph || e.keptGraph != nil, x.KeepsRows || e.keptRows != nil))
+	for first := from; first < end; {
+		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(size), end-first)), bound: bound}
+		first, size = first+int64(h.count), e.sizeAfter(size)
 		if err := e.one(ctx, h, r); err != nil {
 			return err
 		}
