@@ -38,7 +38,7 @@ func (x Explanation) String() string {
 	add("mode", "%s, blocks of %s; of hubs %s", x.Mode, mib(x.BlockSize), choose(x.WholeBlocks, "every block", "the pages with drawn neighbours alone"))
 	add("epoch", "%s of about %s and %s, in %s of at most %d%s", count(x.Minibatches, "minibatch", "minibatches"), count(x.Nodes, "node", "nodes"),
 		count(x.Edges, "edge", "edges"), count(x.Hyperbatches, "hyperbatch", "hyperbatches"), x.Hyperbatch,
-		choose(x.First < x.Hyperbatch, fmt.Sprintf(", the first of %d, growing", x.First), ""))
+		choose(x.First > 0 && x.First < x.Hyperbatch, fmt.Sprintf(", the first of %d, growing", x.First), ""))
 	add("sampling", "%s a hyperbatch; %s for %s%s; samples %s", count(x.Windows, "window", "windows"), count(x.GraphFrames, "frame", "frames"), count(x.GraphBlocks, "graph block", "graph blocks"),
 		choose(x.KeepsGraph, ", kept", ""), choose(x.SpillsSamples, "go to scratch", "stay in memory"))
 	if x.FeatureBlocks > 0 {

@@ -17,7 +17,18 @@
 // A hyperbatch is sampled in windows: all of it at once where the samples of
 // its minibatches fit in memory, else as many minibatches at a time as fit. A
 // sweep of the graph blocks serves a window; a sweep of the feature blocks
-// serves the hyperbatch.
+// serves the hyperbatch. The first hyperbatches of an epoch are smaller where that
+// costs little (grow.go), and what fits beside these steps is kept from one
+// hyperbatch to the next (kept.go).
+//
+// # What is at the device meanwhile
+//
+// Blocks are read ahead by as many frames as there are, and a worker takes them as
+// they come; pages of ids, seeds and hubs by as much as their buffer holds; node lists,
+// records and runs in their order, while rows are sorted and copied. Checksum tables
+// are read beside the pages that need them (package storage). Steps of a hyperbatch
+// follow one another, since each needs all of the one before: between two hops,
+// while local ids are given, nothing is at the device.
 //
 // # Policies
 //

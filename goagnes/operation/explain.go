@@ -243,12 +243,11 @@ func (e *Engine) Explain() Explanation {
 	if !p.rows {
 		out.Phases[1].Read = 0
 	}
-	grow := e.grows(total, &out, out.KeepsGraph, out.KeepsRows)
-	out.Hyperbatches, out.First = e.hyperbatchesOf(total, grow), e.firstSize(grow)
 	if total == 0 {
 		for i := range out.Phases {
 			out.Phases[i] = Phase{Name: phaseNames[i]}
 		}
+		out.First = e.Hyperbatch
 		return out
 	}
 	if out.Prepared > 0 {
@@ -259,6 +258,8 @@ func (e *Engine) Explain() Explanation {
 			out.Phases[i].ActualWritten = int64(float64(m.written.Load()) * scale)
 		}
 	}
+	grow := e.grows(total, &out, out.KeepsGraph, out.KeepsRows)
+	out.Hyperbatches, out.First = e.hyperbatchesOf(total, grow), e.firstSize(grow)
 	return out
 }
 

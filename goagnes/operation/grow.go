@@ -56,9 +56,13 @@ func (e *Engine) grows(n int64, x *Explanation, graph, rows bool) bool {
 	if !rows {
 		each += e.plan.featureBlocks * e.plan.featureFrame
 	}
-	moved := int64(0)
-	for _, p := range x.Phases {
-		moved += p.Read + p.Written
+	// Before anything was measured, what is spilled is not known, and left out.
+	moved := each * e.hyperbatchesOf(n, false)
+	if x.Prepared > 0 {
+		moved = 0
+		for _, p := range x.Phases {
+			moved += p.ActualRead + p.ActualWritten
+		}
 	}
 	more := e.hyperbatchesOf(n, true) - e.hyperbatchesOf(n, false)
 	return each == 0 || more <= moved/growShare/each
