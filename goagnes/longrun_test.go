@@ -227,7 +227,7 @@ func TestLongRMAT(t *testing.T) {
 		if _, err := goagnes.Generate(context.Background(), run.Store, goagnes.GenerateOptions{Kind: "rmat", NumNodes: 1 << 14, NumFeatures: 128, BlockSize: 64 << 10}); err != nil {
 			t.Fatal(err)
 		}
-		run.Memory, run.Epochs, run.BatchSize, run.Hidden = 8<<20, 12, 100, 16
+		run.Memory, run.Epochs, run.BatchSize, run.Hidden = 10<<20, 12, 100, 16
 	}
 	all := live(t, run)
 	grown, told := growth(all, allowances(run.Memory))
