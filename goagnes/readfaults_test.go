@@ -47,7 +47,7 @@ func modes(engine string) []string {
 // onEach runs f with a store of the graph, whose loaders spill, for every way to
 // the device and mode.
 func onEach(t *testing.T, stripes int, f func(t *testing.T, c *faulty)) {
-	g := ringGraph(1200)
+	g := ringGraph(3000)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
 	o := goagnes.BuildOptions{BlockSize: 4096, Order: "degree"}
@@ -389,7 +389,7 @@ func TestReplacedWhileOpen(t *testing.T) {
 			if err := os.Rename(c.path, aside); err != nil {
 				t.Fatal(err)
 			}
-			other := ringGraph(1200)
+			other := ringGraph(3000)
 			other.x[0] ^= 1
 			other.build(t, c.path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
 			if err := errors.Join(c.epoch(1), c.epoch(0)); err != nil {
@@ -522,7 +522,7 @@ func TestReader(t *testing.T) {
 		forbidRing(t)
 	}
 	before := takeCensus(t)
-	g, seed := ringGraph(1500), uint64(8)
+	g, seed := ringGraph(3000), uint64(8)
 	p := plan{fanouts: []int{5, 4}, input: goagnes.InputNodes{Split: "train"}, batch: 24, shuffle: true}
 	s := open(t, path, goagnes.OpenOptions{Memory: 7 << 19, NumThreads: 2, Scratch: os.Getenv(readerScratch)})
 	l := load(t, s, p.options(seed))
@@ -578,7 +578,7 @@ func reader(t *testing.T, path, scratch string, env ...string) *exec.Cmd {
 // one folder.
 func TestProcesses(t *testing.T) {
 	path, scratch := filepath.Join(t.TempDir(), "store"), t.TempDir()
-	ringGraph(1500).build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	ringGraph(3000).build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
 	ended := make(chan error, 2)
 	for range 2 {
 		c := reader(t, path, scratch)
@@ -602,7 +602,7 @@ func TestProcesses(t *testing.T) {
 // containers do: system calls take its place, and why is told.
 func TestRingForbidden(t *testing.T) {
 	path, scratch := filepath.Join(t.TempDir(), "store"), t.TempDir()
-	ringGraph(1500).build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	ringGraph(3000).build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
 	out, err := reader(t, path, scratch, readerNoRing+"=1").CombinedOutput()
 	switch {
 	case strings.Contains(string(out), "no filter:"):

@@ -361,7 +361,9 @@ def test_minibatches_that_are_kept_count(store_path):
         loader = ga.NeighborLoader(store, [5, 5], batch_size=20, output="numpy", hyperbatch_size=4)
         kept = []
         start = time.monotonic()
-        with pytest.raises(ga.BudgetError, match=r"the consumer holds \d+ minibatches .*: release them sooner or raise memory") as raised:
+        with pytest.raises(
+            ga.BudgetError, match=r"the consumer holds \d+ minibatches .*: release them sooner or raise memory"
+        ) as raised:
             for _ in range(200):
                 kept.extend(loader)
         assert time.monotonic() - start >= 30

@@ -95,7 +95,10 @@ def step(data: str, verb: str, share: str, budget: int, limit: int, *args: str) 
         outcome = "done"
     failed = failed or outcome != "done"
     limited = "" if group.path else " (no right to limit memory here)"
-    print(f"{data:10}{verb:10}{share:>7}{mib(budget):>9}{mib(rss):>9}{mib(peak):>9}{seconds:>9.1f}  {outcome}{limited}", flush=True)
+    print(
+        f"{data:10}{verb:10}{share:>7}{mib(budget):>9}{mib(rss):>9}{mib(peak):>9}{seconds:>9.1f}  {outcome}{limited}",
+        flush=True,
+    )
     for line in log.read_text().splitlines():
         if "order" in line and "original" in line:  # the build says so where an order's tables do not fit
             print(f"{'':12}{line.strip()}", flush=True)
@@ -119,8 +122,26 @@ def table(dtype: str, features: int) -> None:
     raw, store, out = here / f"raw-{scale}-{dtype}", here / f"store-{scale}-{dtype}", here / f"export-{scale}-{dtype}"
     budget = {k: max(total // k, LEAST) for k in (8, 16, 32)}
     if not (raw / "edge_index.npy").exists():  # it takes no budget: the least limit of all
-        step(dtype, "generate", "D/32", budget[32], budget[32] + PROGRAM, "generate", "--raw", str(raw), "--kind", "rmat",
-             "--num-nodes", str(nodes), "--avg-degree", "16", "--num-features", str(features), "--feature-dtype", dtype)
+        step(
+            dtype,
+            "generate",
+            "D/32",
+            budget[32],
+            budget[32] + PROGRAM,
+            "generate",
+            "--raw",
+            str(raw),
+            "--kind",
+            "rmat",
+            "--num-nodes",
+            str(nodes),
+            "--avg-degree",
+            "16",
+            "--num-features",
+            str(features),
+            "--feature-dtype",
+            dtype,
+        )
     for k, batch, hidden in ((8, 1000, 256), (16, 1000, 64), (32, 200, 64)):
         name, memory = f"D/{k}", ("--memory", str(budget[k]))
         loader = ("--num-neighbors", "10,10,10", "--batch-size", str(batch), "--seed", "0")
@@ -129,12 +150,34 @@ def table(dtype: str, features: int) -> None:
             return step(dtype, verb.split()[-1], name, budget[k], budget[k] + PROGRAM, *verb.split(), *args, *memory)
 
         splits = [f for s in ("train", "val", "test") for f in ("--split", f"{s}={raw}/split_{s}.npy")]
-        if not run("build", str(store), "--edge-index", f"{raw}/edge_index.npy", "--x", f"{raw}/x.npy", "--y", f"{raw}/y.npy", *splits, "--overwrite"):
+        if not run(
+            "build",
+            str(store),
+            "--edge-index",
+            f"{raw}/edge_index.npy",
+            "--x",
+            f"{raw}/x.npy",
+            "--y",
+            f"{raw}/y.npy",
+            *splits,
+            "--overwrite",
+        ):
             continue
         run("verify", str(store))
         run("bench prepare", str(store), "--input-nodes", "train", "--shuffle", *loader)
         run("train", str(store), "--hidden", str(hidden), "--epochs", "1", "--eval-neighbors", "10,10,10", *loader)
-        run("export", str(store), str(out), "--input-nodes", "train", "--shuffle", "--max-batches", "20", "--overwrite", *loader)
+        run(
+            "export",
+            str(store),
+            str(out),
+            "--input-nodes",
+            "train",
+            "--shuffle",
+            "--max-batches",
+            "20",
+            "--overwrite",
+            *loader,
+        )
         remove(out)
     remove(store)
 
@@ -149,11 +192,37 @@ def paper() -> None:
     def run(verb: str, *args: str) -> bool:
         return step("paper", verb.split()[-1], "5.7 B/n", budget, limit, *verb.split(), *args, *memory)
 
-    if run("generate", str(store), "--kind", "rmat", "--num-nodes", str(nodes), "--avg-degree", "4.6875", "--num-features", "16",
-           "--feature-dtype", "float16", "--overwrite"):
+    if run(
+        "generate",
+        str(store),
+        "--kind",
+        "rmat",
+        "--num-nodes",
+        str(nodes),
+        "--avg-degree",
+        "4.6875",
+        "--num-features",
+        "16",
+        "--feature-dtype",
+        "float16",
+        "--overwrite",
+    ):
         run("verify", str(store))
-        run("bench prepare", str(store), "--input-nodes", "train", "--shuffle", "--num-neighbors", "10,10,10", "--batch-size", "200",
-            "--seed", "0", "--max-batches", str(nodes // 100 // 200))
+        run(
+            "bench prepare",
+            str(store),
+            "--input-nodes",
+            "train",
+            "--shuffle",
+            "--num-neighbors",
+            "10,10,10",
+            "--batch-size",
+            "200",
+            "--seed",
+            "0",
+            "--max-batches",
+            str(nodes // 100 // 200),
+        )
     remove(store)
 
 
