@@ -360,12 +360,16 @@ def test_minibatches_that_are_kept_count(store_path):
     with ga.open(store_path, memory="8MiB") as store:
         loader = ga.NeighborLoader(store, [5, 5], batch_size=20, output="numpy", hyperbatch_size=4)
         kept = []
+
+        def keep() -> None:
+            for _ in range(200):
+                kept.extend(loader)
+
         start = time.monotonic()
         with pytest.raises(
             ga.BudgetError, match=r"the consumer holds \d+ minibatches .*: release them sooner or raise memory"
         ) as raised:
-            for _ in range(200):
-                kept.extend(loader)
+            keep()
         assert time.monotonic() - start >= 30
         held = int(re.search(r"holds (\d+) minibatches", str(raised.value))[1])
         assert held >= len(kept) >= 8

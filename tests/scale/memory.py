@@ -115,114 +115,56 @@ def remove(*paths: Path) -> None:
             shutil.rmtree(p, ignore_errors=True)
 
 
+class Verbs:
+    """The program's verbs on one set of data, within one budget and one limit, in bytes."""
+
+    def __init__(self, data: str, share: str, budget: int, limit: int, **paths: Path) -> None:
+        self.data, self.share, self.budget, self.limit, self.paths = data, share, budget, limit, paths
+
+    def __call__(self, command: str, *more: str) -> bool:
+        """Runs a command whose words in braces are paths; its verb is the row's name."""
+        words = [w.format(**self.paths) for w in command.split()]
+        verb = "prepare" if words[0] == "bench" else words[0]
+        return step(self.data, verb, self.share, self.budget, self.limit, *words, *more)
+
+
 def table(dtype: str, features: int) -> None:
     scale = int(os.environ.get("SCALE", "22"))
     nodes, edges, row = 1 << scale, 16 << scale, 512
     total = nodes * row + 4 * edges
-    raw, store, out = here / f"raw-{scale}-{dtype}", here / f"store-{scale}-{dtype}", here / f"export-{scale}-{dtype}"
+    paths = {name: here / f"{name}-{scale}-{dtype}" for name in ("raw", "store", "export")}
     budget = {k: max(total // k, LEAST) for k in (8, 16, 32)}
-    if not (raw / "edge_index.npy").exists():  # it takes no budget: the least limit of all
-        step(
-            dtype,
-            "generate",
-            "D/32",
-            budget[32],
-            budget[32] + PROGRAM,
-            "generate",
-            "--raw",
-            str(raw),
-            "--kind",
-            "rmat",
-            "--num-nodes",
-            str(nodes),
-            "--avg-degree",
-            "16",
-            "--num-features",
-            str(features),
-            "--feature-dtype",
-            dtype,
-        )
+    if not (paths["raw"] / "edge_index.npy").exists():  # it takes no budget: the least limit of all
+        run = Verbs(dtype, "D/32", budget[32], budget[32] + PROGRAM, **paths)
+        shape = f"--num-nodes {nodes} --avg-degree 16 --num-features {features} --feature-dtype {dtype}"
+        run(f"generate --raw {{raw}} --kind rmat {shape}")
     for k, batch, hidden in ((8, 1000, 256), (16, 1000, 64), (32, 200, 64)):
-        name, memory = f"D/{k}", ("--memory", str(budget[k]))
-        loader = ("--num-neighbors", "10,10,10", "--batch-size", str(batch), "--seed", "0")
-
-        def run(verb: str, *args: str) -> bool:
-            return step(dtype, verb.split()[-1], name, budget[k], budget[k] + PROGRAM, *verb.split(), *args, *memory)
-
-        splits = [f for s in ("train", "val", "test") for f in ("--split", f"{s}={raw}/split_{s}.npy")]
-        if not run(
-            "build",
-            str(store),
-            "--edge-index",
-            f"{raw}/edge_index.npy",
-            "--x",
-            f"{raw}/x.npy",
-            "--y",
-            f"{raw}/y.npy",
-            *splits,
-            "--overwrite",
-        ):
+        run = Verbs(dtype, f"D/{k}", budget[k], budget[k] + PROGRAM, **paths)
+        memory = ("--memory", str(budget[k]))
+        loader = f"--num-neighbors 10,10,10 --batch-size {batch} --seed 0"
+        splits = " ".join(f"--split {s}={{raw}}/split_{s}.npy" for s in ("train", "val", "test"))
+        arrays = "--edge-index {raw}/edge_index.npy --x {raw}/x.npy --y {raw}/y.npy"
+        if not run(f"build {{store}} {arrays} {splits} --overwrite", *memory):
             continue
-        run("verify", str(store))
-        run("bench prepare", str(store), "--input-nodes", "train", "--shuffle", *loader)
-        run("train", str(store), "--hidden", str(hidden), "--epochs", "1", "--eval-neighbors", "10,10,10", *loader)
-        run(
-            "export",
-            str(store),
-            str(out),
-            "--input-nodes",
-            "train",
-            "--shuffle",
-            "--max-batches",
-            "20",
-            "--overwrite",
-            *loader,
-        )
-        remove(out)
-    remove(store)
+        run("verify {store}", *memory)
+        run(f"bench prepare {{store}} --input-nodes train --shuffle {loader}", *memory)
+        run(f"train {{store}} --hidden {hidden} --epochs 1 --eval-neighbors 10,10,10 {loader}", *memory)
+        run(f"export {{store}} {{export}} --input-nodes train --shuffle --max-batches 20 --overwrite {loader}", *memory)
+        remove(paths["export"])
+    remove(paths["store"])
 
 
 def paper() -> None:
     nodes = int(os.environ.get("NODES", "64000000"))
     limit = max(nodes * 365 // 64, LEAST + PROGRAM)
-    budget = limit - PROGRAM
     store = here / "store-paper"
-    memory = ("--memory", str(budget))
-
-    def run(verb: str, *args: str) -> bool:
-        return step("paper", verb.split()[-1], "5.7 B/n", budget, limit, *verb.split(), *args, *memory)
-
-    if run(
-        "generate",
-        str(store),
-        "--kind",
-        "rmat",
-        "--num-nodes",
-        str(nodes),
-        "--avg-degree",
-        "4.6875",
-        "--num-features",
-        "16",
-        "--feature-dtype",
-        "float16",
-        "--overwrite",
-    ):
-        run("verify", str(store))
-        run(
-            "bench prepare",
-            str(store),
-            "--input-nodes",
-            "train",
-            "--shuffle",
-            "--num-neighbors",
-            "10,10,10",
-            "--batch-size",
-            "200",
-            "--seed",
-            "0",
-            "--max-batches",
-            str(nodes // 100 // 200),
-        )
+    run = Verbs("paper", "5.7 B/n", limit - PROGRAM, limit, store=store)
+    memory = ("--memory", str(limit - PROGRAM))
+    shape = f"--num-nodes {nodes} --avg-degree 4.6875 --num-features 16 --feature-dtype float16"
+    if run(f"generate {{store}} --kind rmat {shape} --overwrite", *memory):
+        run("verify {store}", *memory)
+        loader = f"--num-neighbors 10,10,10 --batch-size 200 --seed 0 --max-batches {nodes // 100 // 200}"
+        run(f"bench prepare {{store}} --input-nodes train --shuffle {loader}", *memory)
     remove(store)
 
 
