@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -140,6 +141,21 @@ func newMetamorphic(t *testing.T, seed uint64, every bool) *metamorphic {
 		}
 		m.trials = append(m.trials, trial{byName[s["plan"]], s})
 	}
+	// Hyperbatches grow where many minibatches are prepared together and the graph
+	// stays in memory, which few rows of an array that covers pairs have at once.
+	grow := settings{"growing": "yes", "mode": "agnes", "hyperbatch": "1000", "memory": "256", "delivery": "epochs", "threads": "2"}
+	for _, x := range m.subjects {
+		if len(x.epoch(0)) <= 8 {
+			continue
+		}
+		s := maps.Clone(grow)
+		for _, d := range slices.Concat(storeFactors, useFactors) {
+			if t := d[0][0]; s[t.factor] == "" {
+				s[t.factor] = t.value
+			}
+		}
+		m.trials = append(m.trials, trial{x, s})
+	}
 	return m
 }
 
@@ -162,7 +178,7 @@ func TestMetamorphic(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d plans, %d trials of %d, %d spilled rows", len(m.subjects), done, len(m.trials), m.spilled)
+	t.Logf("%d plans, %d trials of %d: %d spilled rows, %d had hyperbatches that grow", len(m.subjects), done, len(m.trials), m.spilled, m.grown)
 	if done == len(m.trials) && (m.spilled == 0 || m.repeats == 0 || m.hubs == 0 || m.grown == 0) {
 		t.Errorf("%d trials spilled rows, %d repeated seeds, %d sampled hubs, %d had hyperbatches that grow: the run misses what it is for (-metamorphic.seed=%d)", m.spilled, m.repeats, m.hubs, m.grown, m.seed)
 	}
