@@ -67,6 +67,18 @@ func AllEdges(t testing.TB, e source.Edges) []Pair {
 	return out
 }
 
+// ScanEdges returns the edges that come before the end or an error.
+func ScanEdges(e source.Edges) ([]Pair, error) {
+	var got []Pair
+	err := e.Scan(context.Background(), func(src, dst []int64) error {
+		for i := range src {
+			got = append(got, Pair{src[i], dst[i]})
+		}
+		return nil
+	})
+	return got, err
+}
+
 // AllRows reads all rows and holds the scan to its rules.
 func AllRows(t testing.TB, r source.Rows) []byte {
 	t.Helper()

@@ -46,13 +46,7 @@ func scanFile(path string) (*source.Dataset, []sourcetest.Pair, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var got []sourcetest.Pair
-	err = d.Edges.Scan(context.Background(), func(src, dst []int64) error {
-		for i := range src {
-			got = append(got, sourcetest.Pair{src[i], dst[i]})
-		}
-		return nil
-	})
+	got, err := sourcetest.ScanEdges(d.Edges)
 	return d, got, err
 }
 

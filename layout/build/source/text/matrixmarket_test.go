@@ -174,13 +174,7 @@ func mtx(t *testing.T, content string) ([]sourcetest.Pair, *source.Dataset, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	var got []sourcetest.Pair
-	err = d.Edges.Scan(context.Background(), func(src, dst []int64) error {
-		for i := range src {
-			got = append(got, sourcetest.Pair{src[i], dst[i]})
-		}
-		return nil
-	})
+	got, err := sourcetest.ScanEdges(d.Edges)
 	return got, d, err
 }
 
