@@ -37,6 +37,19 @@ func goagnesNext(loader, epoch, timeoutMillis C.int64_t, out *C.goagnes_batch) C
 	return C.GOAGNES_ERROR
 }
 
+//export goagnesLeave
+func goagnesLeave(kind C.int32_t, handle, epoch C.int64_t) {
+	// Nobody is there to be told of an error.
+	switch plane := engine.Plane(); kind {
+	case C.GOAGNES_STORE:
+		_ = plane.CloseStore(int64(handle))
+	case C.GOAGNES_LOADER:
+		_ = plane.CloseLoader(int64(handle))
+	case C.GOAGNES_EPOCH:
+		_ = plane.Leave(int64(handle), int64(epoch))
+	}
+}
+
 // fill describes a minibatch in C, with one reference to its slab for each array,
 // and drops the minibatch's own.
 func fill(out *C.goagnes_batch, batch *control.Batch) (err error) {

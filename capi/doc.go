@@ -1,10 +1,10 @@
 // Package capi is the data plane of the Python binding: a CPython extension
-// module in C over one exported Go function, which hands minibatches over without
+// module in C over a few exported Go functions, which hands minibatches over without
 // copying them.
 //
 // It provides the module _goagnes_data: next(), the Tensor type (buffer protocol
-// and DLPack, unversioned and 1.x) and counters for leak tests. It is linked into
-// the same shared library as the control plane that gopy generates from capi/bind
+// and DLPack, unversioned and 1.x), the Owner type (closes what nobody refers to any
+// more) and counters for leak tests. It is linked into the same shared library as the control plane that gopy generates from capi/bind
 // (module _goagnes), so that the process has one Go runtime.
 //
 // The C and cgo files carry the build tag goagnes_python and need Python.h; a
@@ -17,6 +17,8 @@
 //     view holds one reference; dropping it needs neither Go nor the GIL.
 //   - The GIL is released while a minibatch is waited for, in slices of at most
 //     50 ms, between which pending signals are handled.
+//   - What is collected is closed without a step of Python, in which Ctrl-C would be
+//     swallowed.
 //   - Every entry refuses to run in a forked child, with an error naming spawn.
 //   - Only calls of CPython's stable ABI of 3.11 are used.
 //   - Errors leave as RuntimeError with the text "CLASS: message".

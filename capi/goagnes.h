@@ -22,6 +22,11 @@
 #define GOAGNES_END 2     /* the epoch is over */
 #define GOAGNES_ERROR 3   /* out->error says why; free() it */
 
+/* What goagnesLeave closes. */
+#define GOAGNES_STORE 0
+#define GOAGNES_LOADER 1
+#define GOAGNES_EPOCH 2
+
 /* One array inside a slab: C order, aligned, little-endian. */
 typedef struct {
     char name[GOAGNES_MAX_NAME];
@@ -74,5 +79,8 @@ int goagnes_refuse_fork(void);
 
 /* Implemented in Go (data.go). */
 extern int32_t goagnesNext(int64_t loader, int64_t epoch, int64_t timeout_ms, goagnes_batch *out);
+
+/* Closes a store or a loader, or leaves an epoch of one. Twice, or of none, is no error. */
+extern void goagnesLeave(int32_t kind, int64_t handle, int64_t epoch);
 
 #endif

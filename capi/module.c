@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "counters.h"
+#include "owner.h"
 #include "tensor.h"
 
 /* Longest wait between two looks at the pending signals. */
@@ -15,6 +16,7 @@
 
 typedef struct {
     PyObject *tensor_type;
+    PyObject *owner_type;
 } state;
 
 int goagnes_refuse_fork(void) {
@@ -137,24 +139,23 @@ static int data_exec(PyObject *module) {
     }
     state *s = PyModule_GetState(module);
     s->tensor_type = goagnes_tensor_type(module);
-    if (s->tensor_type == NULL) return -1;
-    Py_INCREF(s->tensor_type);
-    if (PyModule_AddObject(module, "Tensor", s->tensor_type) < 0) {
-        Py_DECREF(s->tensor_type);
-        return -1;
-    }
+    if (s->tensor_type == NULL || PyModule_AddObjectRef(module, "Tensor", s->tensor_type) < 0) return -1;
+    s->owner_type = goagnes_owner_type(module);
+    if (s->owner_type == NULL || PyModule_AddObjectRef(module, "Owner", s->owner_type) < 0) return -1;
     return 0;
 }
 
 static int data_traverse(PyObject *module, visitproc visit, void *arg) {
     state *s = PyModule_GetState(module);
     Py_VISIT(s->tensor_type);
+    Py_VISIT(s->owner_type);
     return 0;
 }
 
 static int data_clear(PyObject *module) {
     state *s = PyModule_GetState(module);
     Py_CLEAR(s->tensor_type);
+    Py_CLEAR(s->owner_type);
     return 0;
 }
 

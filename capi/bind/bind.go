@@ -82,6 +82,11 @@ func CloseStore(store int64) (int64, error) {
 	return do(func(p *control.Plane) error { return p.CloseStore(store) })
 }
 
+// CloseAll closes every store and loader, for the end of the process.
+func CloseAll() (int64, error) {
+	return do(func(p *control.Plane) error { return p.CloseAll() })
+}
+
 // BeginEpoch starts the next epoch of a loader and returns its number, which the
 // data plane's next and LeaveEpoch want.
 func BeginEpoch(loader int64) (int64, error) {

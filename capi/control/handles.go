@@ -3,6 +3,8 @@ package control
 // Handles: integers that stand for open stores, loaders and tasks.
 
 import (
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -35,6 +37,16 @@ func (t *table) remove(handle int64) bool {
 	_, ok := t.objects[handle]
 	delete(t.objects, handle)
 	return ok
+}
+
+// all returns the handles in use, the newest first.
+func (t *table) all() []int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	handles := slices.Collect(maps.Keys(t.objects))
+	slices.Sort(handles)
+	slices.Reverse(handles)
+	return handles
 }
 
 // count returns how many handles are in use.

@@ -240,6 +240,21 @@ func (p *Plane) CloseLoader(handle int64) (err error) {
 	return s.close()
 }
 
+// CloseAll closes every store and loader, for the end of the process.
+func (p *Plane) CloseAll() (err error) {
+	defer Guard(&err)
+	var failed []error
+	for _, handle := range p.handles.all() {
+		switch object, _ := lookup[any](&p.handles, handle, "store or loader"); object.(type) {
+		case *store:
+			failed = append(failed, p.CloseStore(handle))
+		case *stream:
+			failed = append(failed, p.CloseLoader(handle))
+		}
+	}
+	return errors.Join(failed...)
+}
+
 // Open returns how many stores, loaders and tasks have a handle.
 func (p *Plane) Open() int { return p.handles.count() + p.tasks.count() }
 

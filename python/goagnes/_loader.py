@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import sys
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn
@@ -132,7 +131,7 @@ class NeighborLoader:
         def adopt(made: dict[str, Any]) -> None:
             self._handle: int = made["loader"]
             self._settings: dict[str, Any] = made["settings"]
-            self._finalizer = weakref.finalize(self, _close, self._handle, keep)
+            self._owner = _native.Owner("loader", self._handle, 0, keep)  # keep is read until it is closed
 
         _tasks.run("loader", request, keep=keep, adopt=adopt)
 
@@ -147,7 +146,7 @@ class NeighborLoader:
     @property
     def handle(self) -> int:
         """The native handle of the loader; ClosedError once it is closed."""
-        if not self._finalizer.alive:
+        if not self._owner.alive:
             raise ClosedError("the loader is closed")
         return self._handle
 
@@ -200,12 +199,12 @@ class NeighborLoader:
 
     def close(self) -> None:
         """Stops preparing and gives the memory back. Closing twice does nothing."""
-        _native.close(self._finalizer, "CloseLoader", self._handle)
+        _native.close(self._owner, "CloseLoader", self._handle)
 
     @property
     def closed(self) -> bool:
         """Whether the loader is closed."""
-        return not self._finalizer.alive
+        return not self._owner.alive
 
     def __enter__(self) -> NeighborLoader:
         return self
@@ -255,20 +254,19 @@ class Epoch(Iterator[Any]):
         self._handle = loader.handle
         self._number = number
         self._delivered = 0
-        self._finalizer = weakref.finalize(self, _native.close_quietly, "LeaveEpoch", self._handle, number)
-        self._finalizer.atexit = False
+        self._owner = _native.Owner("epoch", self._handle, number)
 
     def __iter__(self) -> Epoch:
         return self
 
     def __next__(self) -> Any:
-        if not self._finalizer.alive:
+        if not self._owner.alive:
             raise StopIteration
         if self._delivered == 1:
             self._loader._warn_page_cache()  # before a minibatch is taken: a warning may be made an error
         raw = _native.next_batch(self._handle, self._number)
         if raw is None:
-            self._finalizer.detach()
+            self._owner.detach()
             self._loader._warn_page_cache()
             raise StopIteration
         self._delivered += 1
@@ -278,15 +276,10 @@ class Epoch(Iterator[Any]):
 
     def close(self) -> None:
         """Ends the epoch early."""
-        self._finalizer()
+        self._owner.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("an iterator of a goagnes NeighborLoader cannot be pickled")
-
-
-def _close(handle: int, keep: object) -> None:
-    _native.close_quietly("CloseLoader", handle)
-    del keep  # read by the loader until here
 
 
 def _check_dataloader(options: dict[str, Any]) -> None:

@@ -13,7 +13,6 @@ import importlib.machinery
 import importlib.metadata
 import importlib.util
 import sys
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -59,6 +58,10 @@ def _open() -> tuple[ModuleType, ModuleType, str]:
 
 _data, _control, version = _open()
 
+#: ``Owner(kind, handle, epoch, keep)`` closes a "store", a "loader" or an "epoch" when it is collected, in C: a
+#: finalizer in Python would swallow the Ctrl-C that comes within it. ``keep`` lives until then.
+Owner: Any = _data.Owner
+
 
 def call(name: str, *args: int | str) -> Any:
     """Calls a bound function; its errors become the exceptions of :mod:`goagnes._errors`."""
@@ -100,26 +103,26 @@ def forked() -> bool:
     return bool(_data.forked())
 
 
-def close(finalizer: weakref.finalize[..., Any], name: str, handle: int) -> None:
-    """Closes a handle now in its finalizer's place, which holds what the handle needs until it is closed."""
-    if finalizer.alive and not forked():
+def close(owner: Any, name: str, handle: int) -> None:
+    """Closes a handle now in its :data:`Owner`'s place, which holds what the handle needs until it is closed."""
+    if owner.alive and not forked():
         try:
             call(name, handle)
         except Exception:
-            finalizer.detach()
+            owner.detach()
             raise
-    finalizer.detach()
+    owner.detach()
 
 
 def close_quietly(name: str, *handle: int) -> None:
-    """Closes a handle for a finalizer: nothing in a forked child, and no error raised.
+    """Closes a handle that nobody was given: nothing in a forked child, and no error raised.
 
     Ctrl-C within it is raised when the handle is closed: closing twice does nothing.
     """
     if forked():
         return
     try:
-        with contextlib.suppress(Exception):  # a finalizer has nobody to tell
+        with contextlib.suppress(Exception):  # the caller has an error of its own
             call(name, *handle)
     except BaseException:
         with contextlib.suppress(Exception):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-import weakref
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType, TracebackType
 from typing import Any, NoReturn
@@ -71,12 +70,12 @@ class Store:
         self._handle = handle
         self._info = info
         self._through_cache: set[str] = set()  # folders that a DirectIOWarning named
-        self._finalizer = weakref.finalize(self, _native.close_quietly, "CloseStore", handle)
+        self._owner = _native.Owner("store", handle)
 
     @property
     def handle(self) -> int:
         """The native handle of the open store; ClosedError once it is closed."""
-        if not self._finalizer.alive:
+        if not self._owner.alive:
             raise ClosedError(f"the store {self._path} is closed")
         return self._handle
 
@@ -237,12 +236,12 @@ class Store:
 
     def close(self) -> None:
         """Closes the store and its loaders. Closing twice does nothing."""
-        _native.close(self._finalizer, "CloseStore", self._handle)
+        _native.close(self._owner, "CloseStore", self._handle)
 
     @property
     def closed(self) -> bool:
         """Whether the store is closed."""
-        return not self._finalizer.alive
+        return not self._owner.alive
 
     def __enter__(self) -> Store:
         return self

@@ -33,8 +33,11 @@ _EXIT_MILLIS = 5000  # how long the interpreter's exit waits for tasks to tidy u
 
 @atexit.register
 def _drain() -> None:
-    """Ends interrupted tasks before the process does: their scratch files would stay behind."""
-    _native.close_quietly("Drain", _EXIT_MILLIS)
+    """Closes what is open and ends interrupted tasks before the process does: their scratch files would stay behind."""
+    try:
+        _native.close_quietly("CloseAll")
+    finally:
+        _native.close_quietly("Drain", _EXIT_MILLIS)
 
 
 class _Call:

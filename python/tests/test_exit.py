@@ -45,3 +45,49 @@ def test_open_loader_at_exit_leaves_nothing(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
+
+
+def test_nothing_of_python_runs_when_objects_are_collected(store_path):
+    """Ctrl-C within a finalizer written in Python is printed and forgotten: ours take no step there."""
+    code = textwrap.dedent("""
+        import gc, sys
+        import goagnes as ga
+        from goagnes import _native
+
+        store = ga.open(sys.argv[1], "64MiB")
+        loader = ga.NeighborLoader(store, [5], "train", batch_size=20, output="numpy")
+        epoch = iter(loader)
+        assert next(epoch) is not None
+        steps = []
+
+        def note(frame, event, argument):
+            if event == "call":
+                steps.append(frame.f_code.co_name)
+
+        def collected(last):
+            sys.setprofile(note)
+            last.clear()
+            sys.setprofile(None)
+            return steps
+
+        open_before = _native.open_handles()
+        last = [epoch]; del epoch
+        assert collected(last) == [], steps
+        last = [loader]; del loader
+        assert collected(last) == [], steps
+        assert _native.open_handles() == open_before - 1
+        cycle = [ga.NeighborLoader(store, [5], "train", output="numpy")]
+        cycle.append(cycle)
+        last = [store]; del store, cycle
+        gc.disable()
+        sys.setprofile(note)
+        last.clear()
+        gc.collect()
+        sys.setprofile(None)
+        assert steps == [], steps
+        assert _native.open_handles() == 0
+    """)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, str(store_path)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
