@@ -11,9 +11,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
@@ -54,88 +58,162 @@ func (e *RawError) Class() string {
 // WriteRaw writes edge_index.npy (2, E) int64, num_nodes.npy, and NAME.npy for
 // each array, split_NAME.npy for each split of d to dir, which it makes if need
 // be; formats.Open reads the directory as format "npy". It streams, and memory does
-// not depend on the size of d. Each file appears whole, under its name, after it
-// was synced, and edge_index.npy last of all; a failed run removes what it began.
-// A directory that holds an edge_index.npy is refused.
-func WriteRaw(ctx context.Context, d *source.Dataset, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+// not depend on the size of d. The files appear whole, under their names, once all
+// are synced, and edge_index.npy last; a failed run removes what it made, folders
+// included, and the next run what a killed one left. A directory that holds a file of
+// one of these names is refused.
+func WriteRaw(ctx context.Context, d *source.Dataset, dir string) (err error) {
+	files := rawFiles(ctx, d)
+	for _, f := range files {
+		path := filepath.Join(dir, f.name)
+		if _, err := os.Lstat(path); err == nil {
+			return &RawError{File: path, Msg: "exists already; remove it, or choose another directory", refused: true}
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return &RawError{File: path, Msg: "cannot be examined", Err: err}
+		}
+	}
+	var made []string // what a failure removes, in the order that it was made
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, path := range slices.Backward(made) {
+			if e := os.Remove(path); e != nil && !errors.Is(e, fs.ErrNotExist) && !errors.Is(e, unix.ENOTEMPTY) {
+				err = errors.Join(err, e)
+			}
+		}
+	}()
+	if made, err = makeDirs(dir); err != nil {
 		return &RawError{File: dir, Msg: "cannot be made", Err: err}
 	}
-	edges := filepath.Join(dir, "edge_index.npy")
-	if _, err := os.Lstat(edges); err == nil {
-		return &RawError{File: edges, Msg: "exists already; remove the directory, or choose another", refused: true}
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return &RawError{File: edges, Msg: "cannot be examined", Err: err}
+	if err := removeKilled(dir, files); err != nil {
+		return err
 	}
-	var written []string
-	err := func() error {
-		put := func(name string, write func(f *os.File) error) error {
-			path := filepath.Join(dir, name)
-			if err := writeFile(path, write); err != nil {
-				return err
-			}
-			written = append(written, path)
-			return nil
+	temps := make([]*os.File, 0, len(files)) // locked while they are open
+	defer func() {
+		for _, f := range temps {
+			f.Close()
 		}
-		for _, part := range []struct {
-			prefix string
-			rows   map[string]source.Rows
-		}{{"", d.Arrays}, {"split_", d.Splits}} {
-			var names []string
-			for name := range part.rows {
-				names = append(names, name)
-			}
-			slices.Sort(names)
-			for _, name := range names {
-				if err := put(part.prefix+name+".npy", rowWriter(ctx, part.rows[name])); err != nil {
-					return err
-				}
-			}
-		}
-		if d.NumNodes >= 0 {
-			if err := put("num_nodes.npy", func(f *os.File) error { return writeScalar(f, d.NumNodes) }); err != nil {
-				return err
-			}
-		}
-		return put("edge_index.npy", edgeWriter(ctx, d.Edges))
 	}()
-	if err == nil {
-		err = syncDir(dir)
-	}
-	if err != nil {
-		for _, path := range written {
-			err = errors.Join(err, os.Remove(path))
+	for _, file := range files {
+		path := filepath.Join(dir, file.name)
+		f, err := lockedTemp(dir, file.name)
+		if err != nil {
+			return &RawError{File: path, Msg: "cannot be written", Err: err}
+		}
+		temps = append(temps, f)
+		made = append(made, f.Name())
+		err = file.write(f)
+		if err == nil {
+			err = f.Chmod(0o644)
+		}
+		if err == nil {
+			err = f.Sync()
+		}
+		if err != nil {
+			return failure(path, err)
 		}
 	}
-	return err
+	for i, file := range files {
+		path := filepath.Join(dir, file.name)
+		if err := os.Rename(temps[i].Name(), path); err != nil {
+			return failure(path, err)
+		}
+		made = append(made, path)
+	}
+	return syncDir(dir)
 }
 
-// writeFile writes a file beside its name and renames it once it is synced.
-func writeFile(path string, write func(f *os.File) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return &RawError{File: path, Msg: "cannot be written", Err: err}
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
+// rawFile is a file that WriteRaw makes.
+type rawFile struct {
+	name  string
+	write func(f *os.File) error
+}
+
+// rawFiles lists the files in the order in which they appear.
+func rawFiles(ctx context.Context, d *source.Dataset) []rawFile {
+	var files []rawFile
+	for _, part := range []struct {
+		prefix string
+		rows   map[string]source.Rows
+	}{{"", d.Arrays}, {"split_", d.Splits}} {
+		for _, name := range slices.Sorted(maps.Keys(part.rows)) {
+			files = append(files, rawFile{part.prefix + name + ".npy", rowWriter(ctx, part.rows[name])})
 		}
-	}()
-	if err := write(f); err != nil {
-		return failure(path, err)
 	}
-	if err := f.Chmod(0o644); err != nil {
-		return failure(path, err)
+	if d.NumNodes >= 0 {
+		files = append(files, rawFile{"num_nodes.npy", func(f *os.File) error { return writeScalar(f, d.NumNodes) }})
 	}
-	if err := f.Sync(); err != nil {
-		return failure(path, err)
+	return append(files, rawFile{"edge_index.npy", edgeWriter(ctx, d.Edges)})
+}
+
+// makeDirs makes a directory with its parents and returns those that were not there.
+func makeDirs(dir string) ([]string, error) {
+	var missing []string
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = append(missing, at)
 	}
-	if err := f.Close(); err != nil {
-		return failure(path, err)
+	slices.Reverse(missing)
+	for i, at := range missing {
+		if err := os.Mkdir(at, 0o755); err != nil {
+			return missing[:i], err
+		}
 	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return failure(path, err)
+	return missing, os.MkdirAll(dir, 0o755)
+}
+
+// tempSuffix ends the names of files that are being written: between it and the
+// file's own name stand digits.
+const tempSuffix = ".part"
+
+// lockedTemp makes the file that will become name, locked while this process has
+// it open.
+func lockedTemp(dir, name string) (*os.File, error) {
+	for {
+		f, err := os.CreateTemp(dir, "."+name+"-*"+tempSuffix)
+		if err != nil {
+			return nil, err
+		}
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+			return nil, errors.Join(&os.PathError{Op: "flock", Path: f.Name(), Err: err}, f.Close(), os.Remove(f.Name()))
+		}
+		// Another run may have taken it for a killed one's before it was locked.
+		if _, err := os.Lstat(f.Name()); err == nil {
+			return f, nil
+		}
+		f.Close()
+	}
+}
+
+// removeKilled removes the files that killed runs were writing: their locks are free.
+func removeKilled(dir string, files []rawFile) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return &RawError{File: dir, Msg: "cannot be read", Err: err}
+	}
+	for _, e := range entries {
+		for _, file := range files {
+			digits, ok := strings.CutPrefix(e.Name(), "."+file.name+"-")
+			digits, temp := strings.CutSuffix(digits, tempSuffix)
+			if !ok || !temp || digits == "" || strings.Trim(digits, "0123456789") != "" {
+				continue
+			}
+			path := filepath.Join(dir, e.Name())
+			f, err := os.Open(path)
+			if err != nil {
+				continue // not ours, or another run was faster
+			}
+			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+				err = os.Remove(path)
+			}
+			f.Close()
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return &RawError{File: path, Msg: "was left by a killed run and cannot be removed", Err: err}
+			}
+		}
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source"
 	"github.com/goagnes/goagnes/layout/build/source/formats"
@@ -85,12 +87,14 @@ func TestWriteRawLeavesNothing(t *testing.T) {
 		},
 	} {
 		dir := t.TempDir()
-		if err := run(dir); err == nil {
-			t.Errorf("%s: no error", name)
-		}
-		left, err := os.ReadDir(dir)
-		if err != nil || len(left) != 0 {
-			t.Errorf("%s: %v is left, %v", name, left, err)
+		for _, to := range []string{dir, filepath.Join(dir, "a", "b")} {
+			if err := run(to); err == nil {
+				t.Errorf("%s: no error", name)
+			}
+			left, err := os.ReadDir(dir)
+			if err != nil || len(left) != 0 {
+				t.Errorf("%s: %v is left, %v", name, left, err)
+			}
 		}
 	}
 	file := filepath.Join(t.TempDir(), "file")
@@ -100,5 +104,49 @@ func TestWriteRawLeavesNothing(t *testing.T) {
 	var e *RawError
 	if err := WriteRaw(context.Background(), d, file); !errors.As(err, &e) || e.Class() != "io" {
 		t.Errorf("a file for a directory: %v", err)
+	}
+}
+
+// Files that were there are neither written over nor removed by a run that fails,
+// and what a killed run left goes with the next one, unless it is still being written.
+func TestWriteRawBesideOthers(t *testing.T) {
+	d := generate(t, Options{Kind: RMAT, NumNodes: 1 << 10, NumFeatures: 4})
+	for _, name := range []string{"x.npy", "y.npy", "split_train.npy", "num_nodes.npy", "edge_index.npy"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("mine"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var e *RawError
+		if err := WriteRaw(context.Background(), d, dir); !errors.As(err, &e) || e.File != path || e.Class() != "usage" {
+			t.Errorf("%s is there: %v", name, err)
+		}
+		if data, err := os.ReadFile(path); err != nil || string(data) != "mine" {
+			t.Errorf("%s holds %q, %v", name, data, err)
+		}
+	}
+
+	dir := t.TempDir()
+	killed, held, other := filepath.Join(dir, ".x.npy-123.part"), filepath.Join(dir, ".x.npy-45.part"), filepath.Join(dir, ".x.npy-a.part")
+	for _, path := range []string{killed, held, other} {
+		if err := os.WriteFile(path, []byte("half"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteRaw(context.Background(), d, dir); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{killed: false, held: true, other: true} {
+		if _, err := os.Lstat(path); (err == nil) != want {
+			t.Errorf("%s: %v", path, err)
+		}
 	}
 }
