@@ -69,7 +69,8 @@ func (s *Store) reading(ctx context.Context) (_ context.Context, done func(), er
 }
 
 // read runs f with memory for reading: between least and most bytes from the
-// budget, or else least beside it.
+// budget, or else least beside it. A loader that is about to take what is free waits
+// until the read has ended.
 func (s *Store) read(ctx context.Context, least, most int64, f func(ctx context.Context, r *operation.Reader, mem []byte) error) error {
 	ctx, done, err := s.reading(ctx)
 	if err != nil {
@@ -77,10 +78,12 @@ func (s *Store) read(ctx context.Context, least, most int64, f func(ctx context.
 	}
 	defer done()
 	n := max(least, min(most, s.budget.Free()/4))
-	lease, err := s.budget.Reserve("reading nodes", n)
-	if err != nil {
+	lease, err := s.budget.ReserveBriefly("reading nodes", n)
+	if err != nil && n > least {
 		n = least
-	} else {
+		lease, err = s.budget.ReserveBriefly("reading nodes", n)
+	}
+	if err == nil {
 		defer lease.Release()
 	}
 	return s.lend(ctx, n, f)
@@ -219,7 +222,7 @@ func (s *Store) ReadEdges(ctx context.Context, sources, targets []int64, progres
 		return err
 	}
 	defer done()
-	lease, err := s.budget.Reserve("reading all edges", need)
+	lease, err := s.budget.ReserveBriefly("reading all edges", need)
 	if err != nil {
 		return err
 	}

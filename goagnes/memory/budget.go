@@ -20,6 +20,10 @@ type Budget struct {
 		consumers map[string]int64
 		peaks     map[string]int64 // most bytes of each consumer at one time
 		givers    []*func()
+
+		brief   int64 // of used, what comes free by itself
+		waiting int   // reservations that wait for it
+		ended   *sync.Cond
 	}
 }
 
@@ -27,6 +31,7 @@ type Budget struct {
 type Lease struct {
 	budget   *Budget
 	consumer string
+	brief    bool
 	bytes    int64 // under budget.mu; -1 once released
 }
 
@@ -86,6 +91,7 @@ func Refusal(consumer string, total, others int64, need func(total int64) int64)
 func NewBudget(total int64) *Budget {
 	b := &Budget{total: max(total, 0)}
 	b.mu.consumers, b.mu.peaks = map[string]int64{}, map[string]int64{}
+	b.mu.ended = sync.NewCond(&b.mu)
 	return b
 }
 
@@ -99,8 +105,20 @@ func (b *Budget) Reserve(consumer string, n int64) (*Lease, error) {
 	return l, nil
 }
 
+// ReserveBriefly is Reserve for work that ends by itself, whoever else waits: a read,
+// not what a consumer keeps. Other reservations wait for its end where they lack its
+// bytes, which count as free, and it fails while one waits. So such work can be done
+// at any time without anybody failing for it who has reckoned with what is free.
+func (b *Budget) ReserveBriefly(consumer string, n int64) (*Lease, error) {
+	l := &Lease{budget: b, consumer: consumer, brief: true}
+	if err := l.Resize(n); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
 // Resize changes the lease to n bytes. When it fails, with a *BudgetError,
-// the lease is as before.
+// the lease is as before. It waits for the end of leases that are brief.
 func (l *Lease) Resize(n int64) error {
 	if n < 0 {
 		panic(fmt.Sprintf("memory: %s reserves %d bytes", l.consumer, n))
@@ -120,11 +138,19 @@ func (l *Lease) tryResize(n int64) error {
 	if l.bytes < 0 {
 		panic("memory: " + l.consumer + " resizes a released lease")
 	}
-	if free := b.total - b.mu.used; n-l.bytes > free {
-		return &BudgetError{Consumer: l.consumer, Need: n - l.bytes, Free: free, Total: b.total}
+	for {
+		more, free := n-l.bytes, b.total-b.mu.used
+		switch {
+		case more <= 0, more <= free && !(l.brief && b.mu.waiting > 0):
+			l.setLocked(n)
+			return nil
+		case l.brief, more > free+b.mu.brief:
+			return &BudgetError{Consumer: l.consumer, Need: more, Free: free + b.mu.brief, Total: b.total}
+		}
+		b.mu.waiting++
+		b.mu.ended.Wait()
+		b.mu.waiting--
 	}
-	l.setLocked(n)
-	return nil
 }
 
 // OnShortage registers a function that gives back what its caller keeps without
@@ -155,6 +181,12 @@ func (b *Budget) Reclaim() {
 
 func (l *Lease) setLocked(n int64) {
 	b := l.budget
+	if l.brief {
+		b.mu.brief += n - l.bytes
+	}
+	if n < l.bytes && b.mu.waiting > 0 {
+		b.mu.ended.Broadcast()
+	}
 	b.mu.used += n - l.bytes
 	b.mu.peak = max(b.mu.peak, b.mu.used)
 	b.mu.consumers[l.consumer] += n - l.bytes
@@ -215,8 +247,12 @@ func (b *Budget) Total() int64 { return b.total }
 // Used returns the bytes under lease.
 func (b *Budget) Used() int64 { b.mu.Lock(); defer b.mu.Unlock(); return b.mu.used }
 
-// Free returns the bytes that can still be reserved.
-func (b *Budget) Free() int64 { return b.total - b.Used() }
+// Free returns the bytes that can still be reserved, those of brief leases included.
+func (b *Budget) Free() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.total - b.mu.used + b.mu.brief
+}
 
 // Peak returns the most bytes that were under lease at one time.
 func (b *Budget) Peak() int64 { b.mu.Lock(); defer b.mu.Unlock(); return b.mu.peak }

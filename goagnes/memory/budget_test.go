@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,59 @@ func TestBudgetOnShortage(t *testing.T) {
 	b.Reclaim()
 	if calls != 3 {
 		t.Fatal("asked after its end")
+	}
+}
+
+// Whoever lacks what a brief lease holds waits for its end, and no brief lease is
+// given meanwhile.
+func TestBudgetBrief(t *testing.T) {
+	b := NewBudget(100)
+	kept, err := b.Reserve("kept", 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	brief, err := b.ReserveBriefly("read", 50)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Used() != 90 || b.Free() != 60 {
+		t.Errorf("%d bytes are used, %d free", b.Used(), b.Free())
+	}
+	var refused *BudgetError
+	if _, err := b.ReserveBriefly("read", 11); !errors.As(err, &refused) {
+		t.Errorf("a brief lease waits, or passes the budget: %v", err)
+	}
+	if _, err := b.Reserve("large", 61); !errors.As(err, &refused) || refused.Free != 60 {
+		t.Errorf("more than will ever be free: %v", err)
+	}
+	got := make(chan error)
+	go func() { got <- kept.Resize(100) }()
+	for waiting := false; !waiting; runtime.Gosched() {
+		b.mu.Lock()
+		waiting = b.mu.waiting > 0
+		b.mu.Unlock()
+	}
+	if _, err := b.ReserveBriefly("read", 1); !errors.As(err, &refused) {
+		t.Errorf("a brief lease is given while others wait: %v", err)
+	}
+	select {
+	case err := <-got:
+		t.Fatalf("a lease grew beyond the budget: %v", err)
+	default:
+	}
+	brief.Release()
+	if err := <-got; err != nil {
+		t.Errorf("the brief lease has ended: %v", err)
+	}
+	if err := kept.Resize(10); err != nil {
+		t.Fatal(err)
+	}
+	if brief, err = b.ReserveBriefly("read", 90); err != nil {
+		t.Fatal(err)
+	}
+	brief.Release()
+	if b.Used() != 10 || b.Free() != 90 || b.Peak() != 100 {
+		t.Errorf("%d bytes are used, %d free, %d at most", b.Used(), b.Free(), b.Peak())
 	}
 }
 
