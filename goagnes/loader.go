@@ -194,6 +194,7 @@ func (l *Loader) open(budget *memory.Budget) error {
 		return errors.Join(err, pool.Close())
 	}
 	l.files = files
+	s.locateBlocks(files)
 	if err := s.still(); err != nil { // nor while its files were opened
 		return err
 	}

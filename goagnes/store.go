@@ -212,10 +212,18 @@ func (s *Store) open() error {
 		if err := s.index.SetPlaces(pages[:places.Bytes], m.Settings.BlockSize, graph.Bytes); err != nil {
 			return err
 		}
+		s.locateBlocks(s.files)
 	} else if graph.Bytes != blocks*m.Settings.BlockSize {
 		return layout.Errorf(layout.Corrupt, graph.File, "%d bytes, the object index table lists %d blocks of %d", graph.Bytes, blocks, m.Settings.BlockSize)
 	}
 	return s.index.CheckHubs(layout.HubCapacity(m.Settings.BlockSize, layout.NodeBits(m.NumNodes)))
+}
+
+// locateBlocks lets errors of reading the graph name blocks that are compressed.
+func (s *Store) locateBlocks(files *storage.Store) {
+	if m := files.Manifest(); s.index.Compressed() {
+		files.Section(layout.SectionGraph).LocateBlocks(func(offset int64) int64 { return s.index.BlockAt(offset, m.Settings.BlockSize) })
+	}
 }
 
 // chooseScratch decides which directories hold what memory has no room for.

@@ -36,13 +36,6 @@ func touches(seen map[extent]bool, p page) bool {
 	return false
 }
 
-// hub reports whether a byte of the graph lies in a piece of a hub of a store with
-// compressed blocks: such pages are read singly, and named without a block.
-func (im *image) hub(at int64) bool {
-	b := im.blocks()[im.block(at)]
-	return im.m.Settings.Compression != "" && im.section(im.m.Section(layout.SectionGraph))[b.at] == 2
-}
-
 // blames says what is wrong with the error of a read that touched a damaged page.
 func (im *image) blames(err error, p page) string {
 	var damage *layout.Error
@@ -57,7 +50,7 @@ func (im *image) blames(err error, p page) string {
 		return ""
 	case damage.Offset != at:
 		return "another place is named: " + err.Error()
-	case p.file == layout.SectionGraph && damage.Block != im.block(at) && (damage.Block >= 0 || !im.hub(at)):
+	case p.file == layout.SectionGraph && damage.Block != im.block(at):
 		return "another block is named: " + err.Error()
 	case p.file != layout.SectionGraph && p.file != layout.ChecksumFile && damage.Block != at/im.m.Settings.BlockSize:
 		return "another block is named: " + err.Error()

@@ -145,6 +145,22 @@ func (x *ObjectIndex) Place(b int, blockSize int64) (offset, stored int64) {
 	return int64(at) * layout.PageSize, int64(binary.LittleEndian.Uint64(x.places[8*b+8:])-at) * layout.PageSize
 }
 
+// BlockAt returns the block of blockSize bytes that is stored at a byte of the graph
+// section, -1 where none is.
+func (x *ObjectIndex) BlockAt(offset, blockSize int64) int64 {
+	if x.places == nil {
+		return offset / blockSize
+	}
+	b := sort.Search(x.blocks, func(b int) bool {
+		at, stored := x.Place(b, blockSize)
+		return at+stored > offset
+	})
+	if offset < 0 || b == x.blocks {
+		return -1
+	}
+	return int64(b)
+}
+
 // ColumnBytes returns the bytes of the largest columns of a compressed block, 0
 // where none is compressed.
 func (x *ObjectIndex) ColumnBytes(blockSize int64) int64 {

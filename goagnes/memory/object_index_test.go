@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -209,4 +210,49 @@ func BenchmarkObjectIndexFind(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BlockAt inverts Place, for blocks of one size and for compressed ones.
+func TestObjectIndexBlockAt(t *testing.T) {
+	const blockSize = 4 * layout.PageSize
+	degrees := make([]uint64, 20_000)
+	for v := range degrees {
+		degrees[v] = uint64(v % 5)
+	}
+	entries, edges := tableOf(t, degrees, blockSize)
+	x, err := NewObjectIndex(entries, nil, int64(len(degrees)), edges)
+	if err != nil || x.Blocks() < 8 {
+		t.Fatal(x.Blocks(), err)
+	}
+	check := func() {
+		t.Helper()
+		end := int64(0)
+		for b := range x.Blocks() {
+			at, stored := x.Place(b, blockSize)
+			for _, offset := range []int64{at, at + 1, at + stored - 1} {
+				if got := x.BlockAt(offset, blockSize); got != int64(b) {
+					t.Errorf("byte %d lies in block %d, not %d", offset, b, got)
+				}
+			}
+			end = at + stored
+		}
+		for _, offset := range []int64{-1, end} {
+			if got := x.BlockAt(offset, blockSize); x.Compressed() && got != -1 {
+				t.Errorf("byte %d lies in block %d", offset, got)
+			}
+		}
+	}
+	check()
+	var places []byte
+	page := uint64(0)
+	for b := range x.Blocks() + 1 {
+		places = binary.LittleEndian.AppendUint64(places, page)
+		if b < x.Blocks() {
+			page += uint64(1 + b*b%4)
+		}
+	}
+	if err := x.SetPlaces(places, blockSize, int64(page)*layout.PageSize); err != nil {
+		t.Fatal(err)
+	}
+	check()
 }

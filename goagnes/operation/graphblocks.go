@@ -5,7 +5,6 @@ package operation
 // neighbours are read singly while sampling, have one of their own in hub.go.
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -61,22 +60,7 @@ func (g *graphBlocks) load(block int, frame []byte, ready func(error)) {
 		g.edgeIDs.Submit(at, frame[size:size+length], 0, done)
 	}
 	offset, stored := g.table.Place(block, size)
-	g.graph.Submit(offset, frame[:stored], 0, func(r *storage.Request) {
-		r.Err = g.named(block, r.Err)
-		done(r)
-	})
-}
-
-// named adds the block to an error of reading it: where blocks are compressed, a
-// section does not know which of them a page belongs to.
-func (g *graphBlocks) named(block int, err error) error {
-	var e *layout.Error
-	if !errors.As(err, &e) || e.Block >= 0 || e.File != g.graph.File {
-		return err
-	}
-	whole := *e
-	whole.Block = int64(block)
-	return &whole
+	g.graph.Submit(offset, frame[:stored], 0, done)
 }
 
 // decompressor restores compressed blocks for one goroutine at a time.

@@ -12,7 +12,7 @@ var ErrClosed = errors.New("closed")
 type Error struct {
 	Path   string
 	Offset int64  // byte offset of the operation, -1 where it has none
-	Block  int64  // of a store's section that was read, -1 where it is none or its blocks have no fixed size
+	Block  int64  // of a store's section that was read, -1 where it is none, or one that is not known
 	Op     string // "open", "read", "write", "sync", "allocate", …
 	Err    error
 }

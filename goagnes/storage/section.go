@@ -13,7 +13,13 @@ type Section struct {
 	number int // place in the manifest
 	file   *File
 	root   []byte // one entry a page of the page table
+	locate func(offset int64) (block int64)
 }
+
+// LocateBlocks tells errors the block that holds a byte of the section, for blocks of
+// different sizes: until then, where graph blocks are compressed, none is named. It
+// must be called before others read the section.
+func (s *Section) LocateBlocks(block func(offset int64) int64) { s.locate = block }
 
 // Handle returns the section's open file.
 func (s *Section) Handle() *File { return s.file }
@@ -151,8 +157,11 @@ func (s *Section) damaged(offset int64, msg string) error {
 }
 
 // block returns the block that holds a byte; -1 where blocks have different
-// sizes, and the offset tells.
+// sizes, and nobody has told where they lie.
 func (s *Section) block(offset int64) int64 {
+	if s.locate != nil {
+		return s.locate(offset)
+	}
 	if s.Kind == layout.KindGraph && s.store.manifest.Settings.Compression != "" {
 		return -1
 	}
