@@ -16,7 +16,7 @@ import (
 
 // reserving are the functions whose first argument names a holder, by folder.
 var reserving = map[string][]string{
-	"goagnes":      {"Reserve", "reserve", "claim", "frames", "mapFor", "MapFor"},
+	"goagnes":      {"Reserve", "ReserveBriefly", "reserve", "claim", "frames", "mapFor", "MapFor"},
 	"layout/build": {"Map", "Charge", "tables"},
 }
 
