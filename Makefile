@@ -10,6 +10,8 @@ FUZZTIME ?= 10s
 PYTEST  := $(BIN)/python -m pytest -q
 # An interpreter that has torch and torch_geometric, for the tests that need them.
 TORCH_PYTHON ?=
+# Tests that cross packages, without the rules of tests/lint.
+SUITES  := ./tests/accuracy ./tests/bounds ./tests/budget ./tests/corruption ./tests/exactness ./tests/faults ./tests/longrun ./tests/sizes
 
 SOURCES := $(shell find layout goagnes kernels capi python/goagnes -type f \
              \( -name '*.go' -o -name '*.c' -o -name '*.h' -o -name '*.py' -o -name '*.pyi' \) ! -name '*_test.go') \
@@ -80,7 +82,7 @@ test: install
 go-tests:
 	@mkdir -p $(RESULTS)
 	-go test -count=1 -timeout 15m -json ./... > $(RESULTS)/go.json
-	-go test -race -short -tags invariants -timeout 15m -json ./layout/... ./goagnes/... ./kernels/... ./capi/... > $(RESULTS)/go-race.json
+	-go test -race -short -tags invariants -timeout 15m -json ./layout/... ./goagnes/... ./kernels/... ./capi/... $(SUITES) > $(RESULTS)/go-race.json
 	-CGO_ENABLED=0 go test -short -timeout 10m -json ./kernels/... ./goagnes/nn > $(RESULTS)/go-nocgo.json
 
 python-tests: install

@@ -13,6 +13,7 @@ import (
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/layout/build/source/sourcetest"
+	"github.com/goagnes/goagnes/tests/fixture/life"
 )
 
 // TestNodesOfEdgeFiles: the last nodes of a matrix may have no entry.
@@ -82,7 +83,7 @@ func TestEditsAreOnRecord(t *testing.T) {
 		if _, err := goagnes.Import(t.Context(), path, list, c.o); err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, path, goagnes.OpenOptions{})
+		s := life.Open(t, path, goagnes.OpenOptions{})
 		var record struct {
 			Format string          `json:"format"`
 			Edits  json.RawMessage `json:"edits"`

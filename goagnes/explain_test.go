@@ -8,6 +8,8 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/operation"
+	"github.com/goagnes/goagnes/tests/fixture/graph"
+	"github.com/goagnes/goagnes/tests/fixture/life"
 )
 
 // The plan in words: one thing is not "1 things".
@@ -52,9 +54,9 @@ measured   over 1 minibatch, scaled to an epoch
 // reserved, no more than the budget at any time, spilling foretold, and the bytes
 // measured those of the counters.
 func TestExplain(t *testing.T) {
-	g := ringGraph(2000)
+	g := graph.Ring(2000)
 	scratch, path := t.TempDir(), filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "original"})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "original"})
 	seed := uint64(3)
 	for _, c := range []struct {
 		mode       string
@@ -69,10 +71,10 @@ func TestExplain(t *testing.T) {
 		{"agnes-paper", 5 << 19, 0, 0},
 		{"agnes-paper", 8 << 20, 4, 64 << 10},
 	} {
-		s := open(t, path, goagnes.OpenOptions{Memory: c.memory, Scratch: scratch, NumThreads: 2})
+		s := life.Open(t, path, goagnes.OpenOptions{Memory: c.memory, Scratch: scratch, NumThreads: 2})
 		o := goagnes.LoaderOptions{NumNeighbors: []int{4, 2}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 25, Seed: &seed,
 			HyperbatchSize: c.hyperbatch, Mode: c.mode, GraphBuffer: c.graph}
-		l := load(t, s, o)
+		l := life.Load(t, s, o)
 		before := l.Explain()
 		if before.Mode != c.mode || before.Prepared != 0 || before.Minibatches != int64(l.Len()) || before.BudgetBytes != c.memory || before.Phases[1].ActualRead != 0 {
 			t.Errorf("%+v: before: %+v", c, before)
@@ -98,7 +100,7 @@ func TestExplain(t *testing.T) {
 				}
 			}
 		}
-		g.holdEqual(t, l, o, g.plain(plan{fanouts: []int{4, 2}, input: o.InputNodes, batch: 25}, seed).epoch(0))
+		g.HoldEqual(t, l, o, g.Plain(graph.Plan{Fanouts: []int{4, 2}, Input: o.InputNodes, Batch: 25}, seed).Epoch(0))
 		after, st := l.Explain(), l.Stats()
 		read, written := int64(0), int64(0)
 		for _, p := range after.Phases {
@@ -142,15 +144,15 @@ func TestExplain(t *testing.T) {
 
 // TestExplainCounts: one of a thing is named as one.
 func TestExplainCounts(t *testing.T) {
-	g := ringGraph(40)
+	g := graph.Ring(40)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{})
-	s := open(t, path, goagnes.OpenOptions{Memory: 64 << 20})
+	g.Build(t, path, goagnes.BuildOptions{})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 64 << 20})
 	for size, says := range map[int][]string{
 		1000: {"1 minibatch of about ", "in 1 hyperbatch of at most"},
 		10:   {" minibatches of about ", "in 1 hyperbatch of at most"},
 	} {
-		l := load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{2}, BatchSize: size})
+		l := life.Load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{2}, BatchSize: size})
 		text := l.Explain().String()
 		for _, want := range append(says, "1 window a hyperbatch", "for 1 graph block", "for 1 feature block") {
 			if !strings.Contains(text, want) {

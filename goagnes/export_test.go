@@ -6,94 +6,56 @@ package goagnes_test
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/export"
+	"github.com/goagnes/goagnes/tests/fixture/graph"
+	"github.com/goagnes/goagnes/tests/fixture/life"
+	"github.com/goagnes/goagnes/tests/fixture/tree"
 )
-
-// tree returns the bytes of every file below a folder.
-func tree(t testing.TB, dir string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		all[name] = string(b)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
-}
-
-func sameTree(t testing.TB, what string, got, want map[string]string) {
-	t.Helper()
-	for name := range want {
-		if got[name] != want[name] {
-			t.Errorf("%s: %s is %s, want %s", what, name, digest([]byte(got[name])), digest([]byte(want[name])))
-		}
-	}
-	for name := range got {
-		if _, ok := want[name]; !ok {
-			t.Errorf("%s: %s is left over", what, name)
-		}
-	}
-}
-
-func exportOptions(epochs int) goagnes.ExportOptions {
-	seed := uint64(11)
-	return goagnes.ExportOptions{Epochs: epochs, LoaderOptions: goagnes.LoaderOptions{NumNeighbors: []int{4, 3}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, Shuffle: true, Seed: &seed}}
-}
 
 // TestExport holds exports under another budget, hyperbatch, thread count and
 // block size byte for byte against the first, and the first's epochs, which do not
 // begin at 0, against the plain sampler. Exports of every plan are read back in
 // TestMetamorphic.
 func TestExport(t *testing.T) {
-	g := hubGraph(rand.New(rand.NewPCG(5, 5)))
+	g := graph.Hub(rand.New(rand.NewPCG(5, 5)))
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}
-	g.build(t, paths[0], goagnes.BuildOptions{Order: "degree", BlockSize: 4096})
-	g.build(t, paths[1], goagnes.BuildOptions{Order: "original", BlockSize: 32768})
-	plans := []plan{
-		{name: "split", fanouts: []int{5, 2}, input: goagnes.InputNodes{Split: "train"}, batch: 50, shuffle: true},
-		{name: "empty", fanouts: []int{2}, input: goagnes.InputNodes{IDs: []int64{}}},
-		{name: "repeated seeds", fanouts: []int{3, 2}, input: goagnes.InputNodes{IDs: []int64{7, 31, 7, 7, 2599}}, batch: 8},
+	g.Build(t, paths[0], goagnes.BuildOptions{Order: "degree", BlockSize: 4096})
+	g.Build(t, paths[1], goagnes.BuildOptions{Order: "original", BlockSize: 32768})
+	plans := []graph.Plan{
+		{Name: "split", Fanouts: []int{5, 2}, Input: goagnes.InputNodes{Split: "train"}, Batch: 50, Shuffle: true},
+		{Name: "empty", Fanouts: []int{2}, Input: goagnes.InputNodes{IDs: []int64{}}},
+		{Name: "repeated seeds", Fanouts: []int{3, 2}, Input: goagnes.InputNodes{IDs: []int64{7, 31, 7, 7, 2599}}, Batch: 8},
 	}
 	for i, p := range plans {
 		seed := uint64(i)
-		o := p.options(seed)
+		o := p.Options(seed)
 		o.Compact, o.Degree = i == 2, i == 2
 		var first map[string]string
 		for k, path := range []string{paths[0], paths[0], paths[1]} {
-			out := filepath.Join(dir, p.name+strconv.Itoa(k))
+			out := filepath.Join(dir, p.Name+strconv.Itoa(k))
 			o.HyperbatchSize = []int{0, 2, 5}[k]
-			s := open(t, path, goagnes.OpenOptions{Memory: []int64{64, 12, 32}[k] << 20, NumThreads: 1 + k, Scratch: dir})
+			s := life.Open(t, path, goagnes.OpenOptions{Memory: []int64{64, 12, 32}[k] << 20, NumThreads: 1 + k, Scratch: dir})
 			if _, err := goagnes.Export(context.Background(), s, out, goagnes.ExportOptions{LoaderOptions: o, FirstEpoch: 6, Epochs: 2}); err != nil {
-				t.Fatalf("%s: %v", p.name, err)
+				t.Fatalf("%s: %v", p.Name, err)
 			}
 			if uses := s.Info().MemoryByUse; len(uses) != 2 {
-				t.Errorf("%s: Export left %v", p.name, uses)
+				t.Errorf("%s: Export left %v", p.Name, uses)
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
-			files := tree(t, out)
+			files := tree.Read(t, out)
 			if k == 2 { // another store: its build id is in the index and in the lines' checksums
 				for name := range files {
 					if !strings.HasSuffix(name, ".npy") {
@@ -105,24 +67,24 @@ func TestExport(t *testing.T) {
 			if first == nil {
 				first = files
 			}
-			sameTree(t, p.name, files, first)
+			tree.Same(t, p.Name, files, first)
 		}
-		r, err := goagnes.OpenExport(filepath.Join(dir, p.name+"0"))
+		r, err := goagnes.OpenExport(filepath.Join(dir, p.Name+"0"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, epoch := range []uint32{6, 7} {
-			want := g.plain(p, seed).epoch(epoch)
+			want := g.Plain(p, seed).Epoch(epoch)
 			if r.Len() != len(want) {
-				t.Fatalf("%s: %d minibatches, want %d", p.name, r.Len(), len(want))
+				t.Fatalf("%s: %d minibatches, want %d", p.Name, r.Len(), len(want))
 			}
 			for m, w := range want {
 				b, err := r.Batch(epoch, int64(m))
 				if err == nil {
-					err = g.equal(exported(b), m, w, o)
+					err = g.Equal(graph.Exported(b), m, w, o)
 				}
 				if err != nil {
-					t.Errorf("%s, epoch %d: %v", p.name, epoch, err)
+					t.Errorf("%s, epoch %d: %v", p.Name, epoch, err)
 				}
 			}
 		}
@@ -132,106 +94,23 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// TestExportChild is the process that TestExportKilled kills.
-func TestExportChild(t *testing.T) {
-	store, out := os.Getenv("GOAGNES_EXPORT_STORE"), os.Getenv("GOAGNES_EXPORT_OUT")
-	if store == "" {
-		t.Skip("only as a child of TestExportKilled")
-	}
-	s := open(t, store, goagnes.OpenOptions{Memory: 16 << 20, NumThreads: 1})
-	if _, err := goagnes.Export(context.Background(), s, out, exportOptions(3)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestExportKilled kills a child at random moments, a dozen times or as often as
-// GOAGNES_EXPORT_KILLS says: what it leaves never opens, and is gone on with to
-// the bytes of an export that nothing cut off.
-func TestExportKilled(t *testing.T) {
-	kills := 12
-	if n, err := strconv.Atoi(os.Getenv("GOAGNES_EXPORT_KILLS")); err == nil {
-		kills = n
-	}
-	if testing.Short() {
-		kills = 3
-	}
-	dir := t.TempDir()
-	path := filepath.Join(dir, "store")
-	ringGraph(3000).build(t, path, goagnes.BuildOptions{BlockSize: 4096})
-	child := func(out string) *exec.Cmd {
-		c := exec.Command(os.Args[0], "-test.run=^TestExportChild$")
-		c.Env = append(os.Environ(), "GOAGNES_EXPORT_STORE="+path, "GOAGNES_EXPORT_OUT="+out)
-		return c
-	}
-	whole := filepath.Join(dir, "whole")
-	start := time.Now()
-	if b, err := child(whole).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
-	took := time.Since(start)
-	want := tree(t, whole)
-	out := filepath.Join(dir, "killed")
-	r := rand.New(rand.NewPCG(1, 2))
-	killed, resumed := 0, int64(0)
-	for i := 0; killed < kills && i < 20*kills; i++ {
-		c := child(out)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(r.Float64() * 1.1 * float64(took)))
-		c.Process.Kill()
-		if c.Wait() != nil {
-			killed++
-		}
-		if r, err := goagnes.OpenExport(out); err == nil {
-			sameTree(t, "an export that opens", without(tree(t, out), export.PartialFile), want)
-			if err := r.Close(); err != nil {
-				t.Fatal(err)
-			}
-		} else if goagnes.Class(err) != goagnes.ClassStore {
-			t.Fatalf("a killed export: %v", err)
-		}
-		if i%3 < 2 { // killed again and again before it may end
-			continue
-		}
-		s := open(t, path, goagnes.OpenOptions{Memory: 32 << 20})
-		report, err := goagnes.Export(context.Background(), s, out, exportOptions(3))
-		if err != nil {
-			t.Fatal(err)
-		}
-		resumed += report.Resumed
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
-		sameTree(t, "a resumed export", tree(t, out), want)
-		if err := os.RemoveAll(out); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if killed < kills || resumed == 0 && !testing.Short() {
-		t.Errorf("%d children were killed, %d minibatches gone on from: the moments miss what they are for", killed, resumed)
-	}
-}
-
-func without(m map[string]string, name string) map[string]string { delete(m, name); return m }
-
 // TestExportResume cancels, damages what is there, and asks for something else.
 func TestExportResume(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
-	ringGraph(1500).build(t, path, goagnes.BuildOptions{BlockSize: 4096})
-	s := open(t, path, goagnes.OpenOptions{Memory: 32 << 20})
+	graph.Ring(1500).Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 32 << 20})
 	defer s.Close()
 	whole := filepath.Join(dir, "whole")
-	if _, err := goagnes.Export(context.Background(), s, whole, exportOptions(2)); err != nil {
+	if _, err := goagnes.Export(context.Background(), s, whole, graph.ExportOptions(2)); err != nil {
 		t.Fatal(err)
 	}
-	want := tree(t, whole)
+	want := tree.Read(t, whole)
 	cancelled := func(out string, after int64) {
 		t.Helper()
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		o := exportOptions(2)
+		o := graph.ExportOptions(2)
 		o.Progress = func(stage string, done, total int64) {
 			if stage == "epoch 1" && done >= after {
 				cancel()
@@ -246,7 +125,7 @@ func TestExportResume(t *testing.T) {
 	}
 	again := func(out string, resumed int64) {
 		t.Helper()
-		o := exportOptions(2)
+		o := graph.ExportOptions(2)
 		o.Seed = nil // the unfinished export's own
 		report, err := goagnes.Export(context.Background(), s, out, o)
 		if err != nil {
@@ -255,7 +134,7 @@ func TestExportResume(t *testing.T) {
 		if report.Resumed != resumed {
 			t.Errorf("%d minibatches were taken up, want %d", report.Resumed, resumed)
 		}
-		sameTree(t, "gone on with", tree(t, out), want)
+		tree.Same(t, "gone on with", tree.Read(t, out), want)
 	}
 	out := filepath.Join(dir, "out")
 	n := int64(15) // minibatches of an epoch
@@ -263,9 +142,9 @@ func TestExportResume(t *testing.T) {
 	again(out, n+5)
 	again(out, 2*n) // finished: nothing to do
 	for name, damage := range map[string]func(string){
-		"epoch-1/x.npy":             func(p string) { flip(t, p, 4000) },
-		"epoch-1/edge_index.npy":    func(p string) { flip(t, p, 128) },
-		"epoch-1/minibatches.jsonl": func(p string) { flip(t, p, 30) },
+		"epoch-1/x.npy":             func(p string) { tree.Flip(t, p, 4000) },
+		"epoch-1/edge_index.npy":    func(p string) { tree.Flip(t, p, 128) },
+		"epoch-1/minibatches.jsonl": func(p string) { tree.Flip(t, p, 30) },
 		"epoch-1/n_id.npy": func(p string) {
 			if err := os.Truncate(p, 200); err != nil {
 				t.Fatal(err)
@@ -285,19 +164,19 @@ func TestExportResume(t *testing.T) {
 	// Something else is refused by name, and replaced on demand.
 	out = filepath.Join(dir, "other")
 	cancelled(out, 3)
-	o := exportOptions(2)
+	o := graph.ExportOptions(2)
 	o.BatchSize, o.NoEdgeIDs = 10, true
 	var mismatch *export.MismatchError
 	if _, err := goagnes.Export(context.Background(), s, out, o); !errors.As(err, &mismatch) || !strings.Contains(err.Error(), "batch_size was 20, is 10") || !strings.Contains(err.Error(), "e_id") || !strings.Contains(err.Error(), "holds an unfinished export") {
 		t.Errorf("other settings: %v", err)
 	}
-	o = exportOptions(2)
+	o = graph.ExportOptions(2)
 	o.Overwrite = true
 	if _, err := goagnes.Export(context.Background(), s, out, o); err != nil {
 		t.Error(err)
 	}
-	sameTree(t, "overwritten", tree(t, out), want)
-	if _, err := goagnes.Export(context.Background(), s, dir, exportOptions(2)); !errors.As(err, &mismatch) {
+	tree.Same(t, "overwritten", tree.Read(t, out), want)
+	if _, err := goagnes.Export(context.Background(), s, dir, graph.ExportOptions(2)); !errors.As(err, &mismatch) {
 		t.Errorf("a folder with other files: %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -310,10 +189,10 @@ func TestExportResume(t *testing.T) {
 func TestExportDamage(t *testing.T) {
 	dir := t.TempDir()
 	path, out := filepath.Join(dir, "store"), filepath.Join(dir, "out")
-	ringGraph(600).build(t, path, goagnes.BuildOptions{BlockSize: 4096})
-	s := open(t, path, goagnes.OpenOptions{Memory: 32 << 20})
+	graph.Ring(600).Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 32 << 20})
 	defer s.Close()
-	if _, err := goagnes.Export(context.Background(), s, out, exportOptions(1)); err != nil {
+	if _, err := goagnes.Export(context.Background(), s, out, graph.ExportOptions(1)); err != nil {
 		t.Fatal(err)
 	}
 	use := func() error {
@@ -327,7 +206,7 @@ func TestExportDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	random := rand.New(rand.NewPCG(3, 3))
-	for name, whole := range tree(t, out) {
+	for name, whole := range tree.Read(t, out) {
 		p := filepath.Join(out, name)
 		check := func(what string) {
 			t.Helper()
@@ -342,9 +221,9 @@ func TestExportDamage(t *testing.T) {
 		}
 		for range 6 {
 			at := random.Int64N(int64(len(whole)))
-			flip(t, p, at)
+			tree.Flip(t, p, at)
 			if strings.HasSuffix(name, ".npy") && at < 128 && use() == nil {
-				flip(t, p, at) // a space of a header's padding
+				tree.Flip(t, p, at) // a space of a header's padding
 				continue
 			}
 			check("a bit of byte " + strconv.FormatInt(at, 10))

@@ -14,15 +14,17 @@ import (
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/goagnes/storage/inject"
+	"github.com/goagnes/goagnes/tests/fixture/graph"
+	"github.com/goagnes/goagnes/tests/fixture/life"
 )
 
 func TestIO(t *testing.T) {
-	g := ringGraph(2000)
+	g := graph.Ring(2000)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
 	seed := uint64(5)
-	p := plan{fanouts: []int{4, 2}, input: goagnes.InputNodes{Split: "train"}, batch: 25, shuffle: true}
-	want := g.plain(p, seed).epoch(0)
+	p := graph.Plan{Fanouts: []int{4, 2}, Input: goagnes.InputNodes{Split: "train"}, Batch: 25, Shuffle: true}
+	want := g.Plain(p, seed).Epoch(0)
 	ring := storage.RingRefusal() == nil
 	auto := map[bool]string{true: "uring", false: "pread"}[ring]
 	for _, c := range []struct {
@@ -49,10 +51,10 @@ func TestIO(t *testing.T) {
 			}
 			continue
 		}
-		s := open(t, path, goagnes.OpenOptions{Memory: 4 << 20, Scratch: t.TempDir(), NumThreads: 2, IO: c.store, FS: c.fs})
-		o := goagnes.LoaderOptions{NumNeighbors: p.fanouts, InputNodes: p.input, BatchSize: p.batch, Shuffle: true, Seed: &seed, IO: c.loader}
-		l := load(t, s, o)
-		g.holdEqual(t, l, o, want)
+		s := life.Open(t, path, goagnes.OpenOptions{Memory: 4 << 20, Scratch: t.TempDir(), NumThreads: 2, IO: c.store, FS: c.fs})
+		o := goagnes.LoaderOptions{NumNeighbors: p.Fanouts, InputNodes: p.Input, BatchSize: p.Batch, Shuffle: true, Seed: &seed, IO: c.loader}
+		l := life.Load(t, s, o)
+		g.HoldEqual(t, l, o, want)
 		st := l.Stats()
 		if st.IO.Engine != c.engine || st.IO.Direct != c.direct || st.BytesRead == 0 {
 			t.Errorf("%s: engine %q, direct %v, %d bytes; want %q, %v", name, st.IO.Engine, st.IO.Direct, st.BytesRead, c.engine, c.direct)
@@ -79,7 +81,7 @@ func TestIO(t *testing.T) {
 
 // A store does not depend on the way in which it was built, nor its verification.
 func TestBuildIO(t *testing.T) {
-	g := ringGraph(500)
+	g := graph.Ring(500)
 	id := ""
 	for _, c := range []struct {
 		io string
@@ -89,7 +91,7 @@ func TestBuildIO(t *testing.T) {
 			continue
 		}
 		path := filepath.Join(t.TempDir(), "store")
-		report := g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, IO: c.io, FS: c.fs})
+		report := g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, IO: c.io, FS: c.fs})
 		if id == "" {
 			id = report.BuildID
 		}
@@ -113,13 +115,13 @@ func TestBuildIO(t *testing.T) {
 
 // With latency the engine of an epoch keeps many reads in flight.
 func TestReadsInFlight(t *testing.T) {
-	g := ringGraph(20000)
+	g := graph.Ring(20000)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
 	seed := uint64(5)
 	for _, way := range []string{"auto", "pread"} {
-		s := open(t, path, goagnes.OpenOptions{Memory: 64 << 20, NumThreads: 2, IO: way, FS: inject.New(nil, inject.Options{ReadLatency: 5 * time.Millisecond})})
-		l := load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{4, 2}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 1000, Seed: &seed})
+		s := life.Open(t, path, goagnes.OpenOptions{Memory: 64 << 20, NumThreads: 2, IO: way, FS: inject.New(nil, inject.Options{ReadLatency: 5 * time.Millisecond})})
+		l := life.Load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{4, 2}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 1000, Seed: &seed})
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -18,96 +18,22 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/memory"
-	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/tests/fixture/graph"
+	"github.com/goagnes/goagnes/tests/fixture/life"
+	"github.com/goagnes/goagnes/tests/fixture/tree"
 )
-
-// ringGraph is a graph of one in-degree, whose minibatches are about equally
-// large, with rows of 800 bytes.
-func ringGraph(nodes int) *rawGraph {
-	r := rand.New(rand.NewPCG(4, uint64(nodes)))
-	g := &rawGraph{nodes: nodes, xType: layout.Float32, xShape: []int64{200}, yType: layout.Int64}
-	for v := range int64(nodes) {
-		for range 12 {
-			g.src, g.dst = append(g.src, r.Int64N(int64(nodes))), append(g.dst, v)
-		}
-	}
-	g.x, g.y = noise(r, g.xType, nodes*200), noise(r, g.yType, nodes)
-	g.splits = map[string][]int64{"train": {}}
-	for v := int64(0); v < int64(nodes); v += 5 {
-		g.splits["train"] = append(g.splits["train"], v)
-	}
-	return g
-}
-
-// census is what must be as before when everything is closed.
-type census struct {
-	live       map[string]int64
-	goroutines int
-	files      int
-}
-
-func takeCensus(t testing.TB) census {
-	t.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return census{memory.Live(), runtime.NumGoroutine(), len(fds)}
-}
-
-// hold waits a moment for goroutines to end and reports what is left over.
-func (c census) hold(t testing.TB) {
-	t.Helper()
-	var now census
-	for range 300 {
-		now = takeCensus(t)
-		if maps.Equal(now.live, c.live) && now.goroutines <= c.goroutines && now.files <= c.files {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	stacks := make([]byte, 1<<20)
-	t.Errorf("left over: memory %v, %d goroutines, %d files; before: %v, %d, %d\n%s", now.live, now.goroutines, now.files, c.live, c.goroutines, c.files,
-		stacks[:runtime.Stack(stacks, true)])
-}
-
-// empty reports what is left in a scratch directory.
-func empty(t testing.TB, dir string) {
-	t.Helper()
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left in the scratch directory: %v, %v", left, err)
-	}
-}
-
-func open(t testing.TB, path string, o goagnes.OpenOptions) *goagnes.Store {
-	t.Helper()
-	s, err := goagnes.Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func load(t testing.TB, s *goagnes.Store, o goagnes.LoaderOptions) *goagnes.Loader {
-	t.Helper()
-	l, err := goagnes.NewLoader(s, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
 
 // TestBatchesOutlive keeps minibatches beyond their loader and their store.
 func TestBatchesOutlive(t *testing.T) {
-	g := ringGraph(600)
+	g := graph.Ring(600)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
-	before := takeCensus(t)
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	before := life.TakeCensus(t)
 	seed := uint64(5)
 	o := goagnes.LoaderOptions{NumNeighbors: []int{3, 2}, BatchSize: 100, Seed: &seed}
-	want := g.plain(plan{fanouts: o.NumNeighbors, batch: 100}, seed).epoch(0)
-	s := open(t, path, goagnes.OpenOptions{Memory: 32 << 20})
-	l := load(t, s, o)
+	want := g.Plain(graph.Plan{Fanouts: o.NumNeighbors, Batch: 100}, seed).Epoch(0)
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 32 << 20})
+	l := life.Load(t, s, o)
 	if err := l.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -139,30 +65,30 @@ func TestBatchesOutlive(t *testing.T) {
 		t.Errorf("Close again: %v", err)
 	}
 	for _, m := range []int{0, 2} {
-		for name, bytesWanted := range g.arrays(want[m], o) {
+		for name, bytesWanted := range g.Arrays(want[m], o) {
 			if a, ok := kept[m].Array(name); !ok || !bytes.Equal(a.Bytes(), bytesWanted) {
 				t.Errorf("minibatch %d: %s changed after Close", m, name)
 			}
 		}
 		kept[m].Release()
 	}
-	if !bytes.Equal(x.Bytes(), g.arrays(want[1], o)["x"]) {
+	if !bytes.Equal(x.Bytes(), g.Arrays(want[1], o)["x"]) {
 		t.Error("x of a retained slab changed after Close")
 	}
 	slab.Release()
-	before.hold(t)
+	before.Hold(t)
 }
 
 // TestManyEpochs holds memory, goroutines, files and scratch flat over epochs
 // that spill.
 func TestManyEpochs(t *testing.T) {
-	g := ringGraph(1500)
+	g := graph.Ring(1500)
 	dir, scratch := t.TempDir(), t.TempDir()
 	path := filepath.Join(dir, "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
-	before := takeCensus(t)
-	s := open(t, path, goagnes.OpenOptions{Memory: 5 << 19, Scratch: scratch, NumThreads: 2})
-	l := load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, Shuffle: true, HyperbatchSize: 10})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	before := life.TakeCensus(t)
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 5 << 19, Scratch: scratch, NumThreads: 2})
+	l := life.Load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, Shuffle: true, HyperbatchSize: 10})
 	type state struct {
 		live, uses map[string]int64
 		goroutines int
@@ -173,8 +99,8 @@ func TestManyEpochs(t *testing.T) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		c := takeCensus(t)
-		return state{c.live, s.Info().MemoryByUse, c.goroutines, c.files, int64(m.HeapAlloc)}
+		c := life.TakeCensus(t)
+		return state{c.Live, s.Info().MemoryByUse, c.Goroutines, c.Files, int64(m.HeapAlloc)}
 	}
 	var early state
 	epochs := 50
@@ -220,31 +146,31 @@ func TestManyEpochs(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	empty(t, scratch)
+	tree.Empty(t, scratch)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	before.hold(t)
+	before.Hold(t)
 }
 
 // TestTwoLoaders shares a store among loaders, one after the other and
 // interleaved under shares of its budget.
 func TestTwoLoaders(t *testing.T) {
-	g := ringGraph(1200)
+	g := graph.Ring(1200)
 	scratch := t.TempDir()
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096})
-	before := takeCensus(t)
-	s := open(t, path, goagnes.OpenOptions{Memory: 16 << 20, Scratch: scratch})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	before := life.TakeCensus(t)
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 16 << 20, Scratch: scratch})
 	base := s.Info().MemoryByUse
 	seed := uint64(11)
-	plans := []plan{{fanouts: []int{4, 3}, batch: 60, shuffle: true}, {fanouts: []int{2}, batch: 100, input: goagnes.InputNodes{Split: "train"}}}
+	plans := []graph.Plan{{Fanouts: []int{4, 3}, Batch: 60, Shuffle: true}, {Fanouts: []int{2}, Batch: 100, Input: goagnes.InputNodes{Split: "train"}}}
 	options := func(i int, bytes int64) goagnes.LoaderOptions {
-		return goagnes.LoaderOptions{NumNeighbors: plans[i].fanouts, BatchSize: plans[i].batch, Shuffle: plans[i].shuffle, InputNodes: plans[i].input, Seed: &seed, Memory: bytes, HyperbatchSize: 7}
+		return goagnes.LoaderOptions{NumNeighbors: plans[i].Fanouts, BatchSize: plans[i].Batch, Shuffle: plans[i].Shuffle, InputNodes: plans[i].Input, Seed: &seed, Memory: bytes, HyperbatchSize: 7}
 	}
 	for i, p := range plans {
-		l := load(t, s, options(i, 0))
-		g.holdEqual(t, l, options(i, 0), g.plain(p, seed).epoch(0))
+		l := life.Load(t, s, options(i, 0))
+		g.HoldEqual(t, l, options(i, 0), g.Plain(p, seed).Epoch(0))
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +178,7 @@ func TestTwoLoaders(t *testing.T) {
 			t.Fatalf("after the loader's Close: %v, before: %v", uses, base)
 		}
 	}
-	loaders := []*goagnes.Loader{load(t, s, options(0, 4<<20)), load(t, s, options(1, 5<<20))}
+	loaders := []*goagnes.Loader{life.Load(t, s, options(0, 4<<20)), life.Load(t, s, options(1, 5<<20))}
 	var budget *memory.BudgetError
 	if _, err := goagnes.NewLoader(s, options(0, 12<<20)); !errors.As(err, &budget) || goagnes.Class(err) != goagnes.ClassBudget {
 		t.Errorf("a share beyond the budget: %v", err)
@@ -261,7 +187,7 @@ func TestTwoLoaders(t *testing.T) {
 	for i, l := range loaders {
 		both.Go(func() {
 			for epoch := range uint32(3) {
-				want := g.plain(plans[i], seed).epoch(epoch)
+				want := g.Plain(plans[i], seed).Epoch(epoch)
 				if err := l.Start(context.Background()); err != nil {
 					t.Error(err)
 					return
@@ -272,7 +198,7 @@ func TestTwoLoaders(t *testing.T) {
 						t.Errorf("loader %d, epoch %d, minibatch %d: %v", i, epoch, m, err)
 						return
 					}
-					for name, wanted := range g.arrays(want[m], options(i, 0)) {
+					for name, wanted := range g.Arrays(want[m], options(i, 0)) {
 						if a, ok := b.Array(name); !ok || !bytes.Equal(a.Bytes(), wanted) {
 							t.Errorf("loader %d, epoch %d, minibatch %d: %s differs", i, epoch, m, name)
 						}
@@ -291,26 +217,26 @@ func TestTwoLoaders(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
-	empty(t, scratch)
-	before.hold(t)
+	tree.Empty(t, scratch)
+	before.Hold(t)
 }
 
 // TestCloseRaces closes a store and a loader from several goroutines while
 // others start epochs, take minibatches and ask for counts.
 func TestCloseRaces(t *testing.T) {
-	g := ringGraph(1500)
+	g := graph.Ring(1500)
 	scratch := t.TempDir()
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
 	r := rand.New(rand.NewPCG(2, 4))
-	before := takeCensus(t)
+	before := life.TakeCensus(t)
 	tries := 30
 	if testing.Short() {
 		tries = 10
 	}
 	for range tries {
-		s := open(t, path, goagnes.OpenOptions{Memory: 3 << 20, Scratch: scratch})
-		l := load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, BatchSize: 30, HyperbatchSize: 20})
+		s := life.Open(t, path, goagnes.OpenOptions{Memory: 3 << 20, Scratch: scratch})
+		l := life.Load(t, s, goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, BatchSize: 30, HyperbatchSize: 20})
 		expected := func(err error) bool {
 			return err == nil || errors.Is(err, io.EOF) || errors.Is(err, goagnes.ErrClosed)
 		}
@@ -367,16 +293,16 @@ func TestCloseRaces(t *testing.T) {
 			t.Fatalf("closing hangs:\n%s", stacks[:runtime.Stack(stacks, true)])
 		}
 	}
-	empty(t, scratch)
-	before.hold(t)
+	tree.Empty(t, scratch)
+	before.Hold(t)
 }
 
 // TestMisuse is what callers get wrong.
 func TestMisuse(t *testing.T) {
-	g := ringGraph(100)
+	g := graph.Ring(100)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096})
-	s := open(t, path, goagnes.OpenOptions{Memory: 8 << 20})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 8 << 20})
 	defer s.Close()
 	for _, c := range []struct {
 		name  string
@@ -404,12 +330,12 @@ func TestMisuse(t *testing.T) {
 	fanouts := []int{2}
 	seed := uint64(1)
 	o := goagnes.LoaderOptions{NumNeighbors: fanouts, BatchSize: 10, Seed: &seed}
-	l := load(t, s, o)
+	l := life.Load(t, s, o)
 	if _, err := l.Next(context.Background()); goagnes.Class(err) != goagnes.ClassUsage {
 		t.Errorf("Next before Start: %v, class %q", err, goagnes.Class(err))
 	}
-	want := g.plain(plan{fanouts: []int{2}, batch: 10}, seed).epoch(0)
+	want := g.Plain(graph.Plan{Fanouts: []int{2}, Batch: 10}, seed).Epoch(0)
 	fanouts[0], seed = -1, 2 // the caller's again
 	o.NumNeighbors = []int{2}
-	g.holdEqual(t, l, o, want)
+	g.HoldEqual(t, l, o, want)
 }

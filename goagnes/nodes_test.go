@@ -15,6 +15,8 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/tests/fixture/graph"
+	"github.com/goagnes/goagnes/tests/fixture/life"
 )
 
 // selections are nodes in every form, with the list that each stands for.
@@ -60,15 +62,15 @@ func TestNodes(t *testing.T) {
 func testNodes(t *testing.T, order string, memory int64) {
 	ctx := context.Background()
 	r := rand.New(rand.NewPCG(5, 7))
-	g := hubGraph(r)
+	g := graph.Hub(r)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: order})
-	before := takeCensus(t)
-	s := open(t, path, goagnes.OpenOptions{Memory: memory})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: order})
+	before := life.TakeCensus(t)
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: memory})
 	uses := s.Info().MemoryByUse
-	n := int64(g.nodes)
+	n := int64(g.Nodes)
 	for name, nodes := range selections(r, n) {
-		for array, all := range map[string][]byte{"x": g.x, "y": g.y} {
+		for array, all := range map[string][]byte{"x": g.X, "y": g.Y} {
 			row := int64(len(all)) / n
 			want := []byte{}
 			for _, v := range listed(nodes) {
@@ -86,9 +88,9 @@ func testNodes(t *testing.T, order string, memory int64) {
 	}
 	for _, v := range []int64{0, 7, 2399, 1200, 31, 5, n - 1} {
 		var sources, edges []int64
-		for e, dst := range g.dst {
+		for e, dst := range g.Dst {
 			if dst == v {
-				sources, edges = append(sources, g.src[e]), append(edges, int64(e))
+				sources, edges = append(sources, g.Src[e]), append(edges, int64(e))
 			}
 		}
 		gotS, gotE := make([]int64, len(edges)), make([]int64, len(edges))
@@ -103,11 +105,11 @@ func testNodes(t *testing.T, order string, memory int64) {
 			}
 		}
 	}
-	src, dst := make([]int64, len(g.src)), make([]int64, len(g.dst))
-	if err := s.ReadEdges(ctx, src, dst, nil); err != nil || !slices.Equal(src, g.src) || !slices.Equal(dst, g.dst) {
+	src, dst := make([]int64, len(g.Src)), make([]int64, len(g.Dst))
+	if err := s.ReadEdges(ctx, src, dst, nil); err != nil || !slices.Equal(src, g.Src) || !slices.Equal(dst, g.Dst) {
 		t.Errorf("all edges: %v, or others than imported", err)
 	}
-	for name, want := range g.splits {
+	for name, want := range g.Splits {
 		got := make([]int64, len(want))
 		if err := s.ReadSplit(ctx, name, got); err != nil || !slices.Equal(got, want) {
 			t.Errorf("split %s: %v, or other nodes than imported", name, err)
@@ -119,15 +121,15 @@ func testNodes(t *testing.T, order string, memory int64) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before.hold(t)
+	before.Hold(t)
 }
 
 // TestNodesRefused holds refusals to their class and to naming what is wrong.
 func TestNodesRefused(t *testing.T) {
-	g := ringGraph(600)
+	g := graph.Ring(600)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
-	s := open(t, path, goagnes.OpenOptions{Memory: 2 << 20})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 2 << 20})
 	defer s.Close()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -154,7 +156,7 @@ func TestNodesRefused(t *testing.T) {
 		}},
 		{"no such split", goagnes.ClassUsage, "the store has train", func() error { return s.ReadSplit(live, "other", nil) }},
 		{"cancelled", goagnes.ClassInterrupted, "cancel", func() error {
-			return s.ReadNodes(ctx, "x", goagnes.Nodes{IDs: []int64{3}}, make([]byte, g.rowBytes()))
+			return s.ReadNodes(ctx, "x", goagnes.Nodes{IDs: []int64{3}}, make([]byte, g.RowBytes()))
 		}},
 	} {
 		if err := c.do(); goagnes.Class(err) != c.class || !strings.Contains(err.Error(), c.want) {
@@ -164,7 +166,7 @@ func TestNodesRefused(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ReadNodes(live, "x", goagnes.Nodes{IDs: []int64{3}}, make([]byte, g.rowBytes())); !errors.Is(err, goagnes.ErrClosed) {
+	if err := s.ReadNodes(live, "x", goagnes.Nodes{IDs: []int64{3}}, make([]byte, g.RowBytes())); !errors.Is(err, goagnes.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }
@@ -185,11 +187,11 @@ func TestRankedIDs(t *testing.T) {
 	edges := append(slices.Clone(sorted), sorted[1:]...)
 	edges = append(edges, sorted[0]) // a ring over all of them
 	path := filepath.Join(t.TempDir(), "store")
-	in := goagnes.Input{Memory: &goagnes.Memory{Name: "edge_index", Data: bytesOf(edges), DType: layout.Int64, Shape: []int64{2, 5000}}}
+	in := goagnes.Input{Memory: &goagnes.Memory{Name: "edge_index", Data: graph.BytesOf(edges), DType: layout.Int64, Shape: []int64{2, 5000}}}
 	if _, err := goagnes.Build(ctx, path, goagnes.BuildOptions{EdgeIndex: in, IDs: "rank", Order: "degree", BlockSize: 4096}); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, path, goagnes.OpenOptions{Memory: 4 << 20})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 4 << 20})
 	defer s.Close()
 	order := make([]int64, 20000)
 	want := make([]int64, len(order))
@@ -219,13 +221,13 @@ func TestRankedIDs(t *testing.T) {
 // see them, the files do not change.
 func TestSetSplit(t *testing.T) {
 	ctx := context.Background()
-	g := ringGraph(600)
+	g := graph.Ring(600)
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096})
-	s := open(t, path, goagnes.OpenOptions{Memory: 8 << 20})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 8 << 20})
 	defer s.Close()
 	base := s.Info().MemoryByUse
-	train := g.splits["train"]
+	train := g.Splits["train"]
 	own := []int64{train[3], 599, train[0], 599}
 	report, err := s.SetSplit(ctx, "mine", goagnes.InputNodes{IDs: own})
 	if err != nil || report.Nodes != 4 || report.Repeated != 1 || report.Overlaps["train"] < 2 {
@@ -235,7 +237,7 @@ func TestSetSplit(t *testing.T) {
 	if err := s.ReadSplit(ctx, "mine", read); err != nil || !slices.Equal(read, own) {
 		t.Errorf("%v, %v", read, err)
 	}
-	l := load(t, s, goagnes.LoaderOptions{InputNodes: goagnes.InputNodes{Split: "mine"}, BatchSize: 4})
+	l := life.Load(t, s, goagnes.LoaderOptions{InputNodes: goagnes.InputNodes{Split: "mine"}, BatchSize: 4})
 	mask := make([]bool, 600)
 	mask[8], mask[300] = true, true
 	if _, err := s.SetSplit(ctx, "mine", goagnes.InputNodes{Mask: mask}); err != nil {
@@ -248,7 +250,7 @@ func TestSetSplit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ids, _ := b.Array("n_id"); !bytes.Equal(ids.Bytes()[:24], bytesOf(own[:3])) {
+	if ids, _ := b.Array("n_id"); !bytes.Equal(ids.Bytes()[:24], graph.BytesOf(own[:3])) {
 		t.Error("the loader does not have the split as it was")
 	}
 	b.Release()
@@ -271,7 +273,7 @@ func TestSetSplit(t *testing.T) {
 	if _, err := s.SetSplit(ctx, "../x", goagnes.InputNodes{IDs: own}); goagnes.Class(err) != goagnes.ClassUsage {
 		t.Errorf("a name that is none: %v", err)
 	}
-	again := open(t, path, goagnes.OpenOptions{Memory: 8 << 20})
+	again := life.Open(t, path, goagnes.OpenOptions{Memory: 8 << 20})
 	defer again.Close()
 	if _, ok := again.Splits()["mine"]; ok {
 		t.Error("the split is in the store's files")
@@ -282,16 +284,16 @@ func TestSetSplit(t *testing.T) {
 // edge ids go past the number of edges.
 func TestNodesWithGaps(t *testing.T) {
 	ctx := context.Background()
-	g := hubGraph(rand.New(rand.NewPCG(8, 9)))
+	g := graph.Hub(rand.New(rand.NewPCG(8, 9)))
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: 4096, Duplicates: "drop", SelfLoops: "drop"})
-	s := open(t, path, goagnes.OpenOptions{Memory: 64 << 20})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Duplicates: "drop", SelfLoops: "drop"})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 64 << 20})
 	seen := map[[2]int64]bool{}
 	var ofHub []int64
-	wantS, wantT := make([]int64, len(g.src)), make([]int64, len(g.src))
+	wantS, wantT := make([]int64, len(g.Src)), make([]int64, len(g.Src))
 	kept := int64(0)
-	for e := range g.src {
-		pair := [2]int64{g.src[e], g.dst[e]}
+	for e := range g.Src {
+		pair := [2]int64{g.Src[e], g.Dst[e]}
 		if wantS[e], wantT[e] = -1, -1; seen[pair] || pair[0] == pair[1] {
 			continue
 		}
@@ -302,10 +304,10 @@ func TestNodesWithGaps(t *testing.T) {
 		}
 	}
 	info := s.Info()
-	if info.NumEdges != kept || info.EdgeIDRange != int64(len(g.src)) || kept == info.EdgeIDRange {
-		t.Fatalf("%d edges of ids below %d, want %d and %d", info.NumEdges, info.EdgeIDRange, kept, len(g.src))
+	if info.NumEdges != kept || info.EdgeIDRange != int64(len(g.Src)) || kept == info.EdgeIDRange {
+		t.Fatalf("%d edges of ids below %d, want %d and %d", info.NumEdges, info.EdgeIDRange, kept, len(g.Src))
 	}
-	src, dst := make([]int64, len(g.src)), make([]int64, len(g.src))
+	src, dst := make([]int64, len(g.Src)), make([]int64, len(g.Src))
 	if err := s.ReadEdges(ctx, src, dst, nil); err != nil || !slices.Equal(src, wantS) || !slices.Equal(dst, wantT) {
 		t.Errorf("all edges: %v, or others than kept", err)
 	}

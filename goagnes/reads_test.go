@@ -8,19 +8,21 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/goagnes"
+	"github.com/goagnes/goagnes/tests/fixture/graph"
+	"github.com/goagnes/goagnes/tests/fixture/life"
 )
 
 // TestReads holds the counters of one epoch to what the plain sampler's
 // minibatches need.
 func TestReads(t *testing.T) {
 	const blockSize = 4096
-	g := ringGraph(2000)
+	g := graph.Ring(2000)
 	scratch := t.TempDir()
 	path := filepath.Join(t.TempDir(), "store")
-	g.build(t, path, goagnes.BuildOptions{BlockSize: blockSize, Order: "original"})
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: blockSize, Order: "original"})
 	seed := uint64(21)
-	p := plan{fanouts: []int{4, 2}, input: goagnes.InputNodes{Split: "train"}, batch: 25, shuffle: true}
-	want := g.plain(p, seed).epoch(0)
+	p := graph.Plan{Fanouts: []int{4, 2}, Input: goagnes.InputNodes{Split: "train"}, Batch: 25, Shuffle: true}
+	want := g.Plain(p, seed).Epoch(0)
 	for _, c := range []struct {
 		name       string
 		memory     int64
@@ -40,11 +42,11 @@ func TestReads(t *testing.T) {
 		if c.mode == "agnes-no" {
 			size = 1
 		}
-		s := open(t, path, goagnes.OpenOptions{Memory: c.memory, Scratch: scratch, NumThreads: 2})
-		o := goagnes.LoaderOptions{NumNeighbors: p.fanouts, InputNodes: p.input, BatchSize: p.batch, Shuffle: true, Seed: &seed, HyperbatchSize: c.hyperbatch, FixedHyperbatch: true, Mode: c.mode}
-		l := load(t, s, o)
+		s := life.Open(t, path, goagnes.OpenOptions{Memory: c.memory, Scratch: scratch, NumThreads: 2})
+		o := goagnes.LoaderOptions{NumNeighbors: p.Fanouts, InputNodes: p.Input, BatchSize: p.Batch, Shuffle: true, Seed: &seed, HyperbatchSize: c.hyperbatch, FixedHyperbatch: true, Mode: c.mode}
+		l := life.Load(t, s, o)
 		before := s.Counters()
-		g.holdEqual(t, l, o, want)
+		g.HoldEqual(t, l, o, want)
 		st := l.Stats()
 		moved := s.Counters().Sub(before)
 
@@ -55,11 +57,11 @@ func TestReads(t *testing.T) {
 		for first := 0; first < len(want); first += size {
 			needed, counts := map[int64]bool{}, map[int64]int64{}
 			for _, b := range want[first:min(first+size, len(want))] {
-				nodes, edges, requests = nodes+int64(len(b.nodes)), edges+int64(len(b.ids)), requests+int64(len(b.ptr)-1)
-				for _, v := range b.nodes {
-					needed[v*int64(g.rowBytes())/blockSize] = true
+				nodes, edges, requests = nodes+int64(len(b.Nodes)), edges+int64(len(b.IDs)), requests+int64(len(b.Ptr)-1)
+				for _, v := range b.Nodes {
+					needed[v*int64(g.RowBytes())/blockSize] = true
 					counts[v]++
-					for page := v * int64(g.rowBytes()) / 4096; page <= (v*int64(g.rowBytes())+int64(g.rowBytes())-1)/4096; page++ {
+					for page := v * int64(g.RowBytes()) / 4096; page <= (v*int64(g.RowBytes())+int64(g.RowBytes())-1)/4096; page++ {
 						pages[page] = true
 					}
 				}

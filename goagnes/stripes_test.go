@@ -13,6 +13,8 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/layout"
+	"github.com/goagnes/goagnes/tests/fixture/graph"
+	"github.com/goagnes/goagnes/tests/fixture/life"
 )
 
 // ssds makes k directories.
@@ -47,24 +49,24 @@ func entries(t *testing.T, dirs []string) []string {
 func TestStripes(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	n := 60_000
-	g := &rawGraph{nodes: n, xType: layout.Float32, xShape: []int64{48}, yType: layout.Int64}
+	g := &graph.Graph{Nodes: n, XType: layout.Float32, XShape: []int64{48}, YType: layout.Int64}
 	for range 6 * n {
-		g.src, g.dst = append(g.src, r.Int64N(int64(n))), append(g.dst, r.Int64N(int64(n)))
+		g.Src, g.Dst = append(g.Src, r.Int64N(int64(n))), append(g.Dst, r.Int64N(int64(n)))
 	}
 	for range 200_000 { // a hub over several units
-		g.src, g.dst = append(g.src, r.Int64N(int64(n))), append(g.dst, 17)
+		g.Src, g.Dst = append(g.Src, r.Int64N(int64(n))), append(g.Dst, 17)
 	}
-	g.x, g.y = noise(r, g.xType, n*48), noise(r, g.yType, n)
+	g.X, g.Y = graph.Noise(r, g.XType, n*48), graph.Noise(r, g.YType, n)
 	seed := uint64(3)
 	seeds := []int64{17, 5, 9999}
 	for range 2000 {
 		seeds = append(seeds, r.Int64N(int64(n)))
 	}
 	o := goagnes.LoaderOptions{NumNeighbors: []int{7, 4}, BatchSize: 100, Shuffle: true, Seed: &seed, InputNodes: goagnes.InputNodes{IDs: seeds}}
-	want := g.plain(plan{fanouts: o.NumNeighbors, input: o.InputNodes, batch: 100, shuffle: true}, seed).epoch(0)
+	want := g.Plain(graph.Plan{Fanouts: o.NumNeighbors, Input: o.InputNodes, Batch: 100, Shuffle: true}, seed).Epoch(0)
 	for _, k := range []int{0, 1, 2, 4} {
 		dirs, path := ssds(t, k), filepath.Join(t.TempDir(), "s")
-		g.build(t, path, goagnes.BuildOptions{Stripes: dirs, BlockSize: 64 << 10})
+		g.Build(t, path, goagnes.BuildOptions{Stripes: dirs, BlockSize: 64 << 10})
 		report, err := goagnes.Verify(context.Background(), path, goagnes.VerifyOptions{})
 		if err != nil || !report.OK() {
 			t.Fatalf("%d directories: %v, %v", k, report, err)
@@ -73,8 +75,8 @@ func TestStripes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := load(t, store, o)
-		g.holdEqual(t, l, o, want)
+		l := life.Load(t, store, o)
+		g.HoldEqual(t, l, o, want)
 		stats := l.Stats()
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
@@ -126,7 +128,7 @@ func smallNotes(t *testing.T, path string, dirs []string, overwrite bool) ([]str
 	for i := range src {
 		src[i], dst[i] = int64(i*7)%n, int64(i*13)%n
 	}
-	edges := goagnes.Input{Memory: &goagnes.Memory{Name: "edge_index", Data: bytesOf(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, 3000}}}
+	edges := goagnes.Input{Memory: &goagnes.Memory{Name: "edge_index", Data: graph.BytesOf(append(src, dst...)), DType: layout.Int64, Shape: []int64{2, 3000}}}
 	report, err := goagnes.Build(context.Background(), path, goagnes.BuildOptions{EdgeIndex: edges, NumNodes: n, Stripes: dirs, Overwrite: overwrite})
 	if err != nil {
 		return nil, err

@@ -19,7 +19,7 @@ import (
 // golden adds the golden stores' files of a name.
 func golden(f *testing.F, name string, add func(b []byte)) {
 	f.Helper()
-	paths, err := filepath.Glob(filepath.Join("..", "goagnes", "testdata", "stores", "*", name))
+	paths, err := filepath.Glob(filepath.Join("..", "tests", "fixture", "golden", "testdata", "stores", "*", name))
 	if err != nil || len(paths) == 0 {
 		f.Fatalf("no golden store has a file %s: %v", name, err)
 	}

@@ -56,10 +56,22 @@ var layers = map[string][]string{
 	"goagnes/train":          {"layout", "layout/npy", "kernels", "goagnes/nn"},
 	"goagnes": {"layout", "layout/npy", "layout/build", "layout/build/edgelist", "layout/build/nodes", "layout/build/verify", "layout/build/source", "layout/build/source/array", "layout/build/source/formats", "layout/build/synthetic", "kernels",
 		"goagnes/storage", "goagnes/memory", "goagnes/operation", "goagnes/nn", "goagnes/train", "goagnes/export"},
-	"capi":                {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
-	"goagnes/report":      {"goagnes/storage", "goagnes"},
-	"goagnes/cmd":         {"layout", "layout/npy", "goagnes/report", "goagnes", "goagnes/storage/inject"},
-	"tests":               {},
+	"capi":           {"layout", "goagnes/memory", "goagnes/train", "goagnes"},
+	"goagnes/report": {"goagnes/storage", "goagnes"},
+	"goagnes/cmd":    {"layout", "layout/npy", "goagnes/report", "goagnes", "goagnes/storage/inject"},
+	"tests":          {},
+
+	// Fixtures of the suites in tests and of tests beside the code. The plain sampler
+	// shares nothing with the engine that it is held against.
+	"tests/fixture/sampler": {},
+	"tests/fixture/place":   {},
+	"tests/fixture/refusal": {"goagnes/memory"},
+	"tests/fixture/life":    {"goagnes/memory", "goagnes"},
+	"tests/fixture/graph":   {"layout", "goagnes/train", "goagnes", "tests/fixture/sampler"},
+	"tests/fixture/tree":    {"tests/fixture/graph"},
+	"tests/fixture/image":   {"layout", "goagnes/storage", "goagnes", "tests/fixture/graph"},
+	"tests/fixture/golden":  {"layout", "goagnes", "tests/fixture/graph", "tests/fixture/image", "tests/fixture/place"},
+
 	"tests/scale/overlap": {"layout", "goagnes/storage", "goagnes/storage/inject", "goagnes"},
 }
 
