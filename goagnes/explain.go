@@ -39,7 +39,7 @@ func (x Explanation) String() string {
 	add("epoch", "%s of about %s and %s, in %s of at most %d%s", count(x.Minibatches, "minibatch", "minibatches"), count(x.Nodes, "node", "nodes"),
 		count(x.Edges, "edge", "edges"), count(x.Hyperbatches, "hyperbatch", "hyperbatches"), x.Hyperbatch,
 		choose(x.First > 0 && x.First < x.Hyperbatch, fmt.Sprintf(", the first of %d, growing", x.First), ""))
-	add("sampling", "%s a hyperbatch; %s for %s%s; samples %s", count(x.Windows, "window", "windows"), count(x.GraphFrames, "frame", "frames"), count(x.GraphBlocks, "graph block", "graph blocks"),
+	add("sampling", "%s a hyperbatch%s; %s for %s%s; samples %s", count(x.Windows, "window", "windows"), choose(x.SamplesAhead, ", while the one before is delivered", ""), count(x.GraphFrames, "frame", "frames"), count(x.GraphBlocks, "graph block", "graph blocks"),
 		choose(x.KeepsGraph, ", kept", ""), choose(x.SpillsSamples, "go to scratch", "stay in memory"))
 	if x.FeatureBlocks > 0 {
 		add("gathering", "%s a hyperbatch; %s for %s; %s cached%s; %s", count(x.FeatureSweeps, "sweep", "sweeps"), count(x.FeatureFrames, "frame", "frames"),

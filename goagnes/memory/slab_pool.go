@@ -221,19 +221,22 @@ func (p *SlabPool) try(need int64, first bool) (*Slab, *PoolError, error) {
 		p.takeLocked(s)
 		return s, nil, nil
 	}
+	// Free slabs that do not fit make room before others are asked for what they keep.
+	var s *Slab
+	var refused error
 	for {
-		s, refused := p.mapLocked(need)
-		if s != nil {
-			p.takeLocked(s)
-			return s, nil, nil
-		}
-		if p.unmapFreeLocked() {
-			continue
-		}
-		if len(p.mu.slabs) > 0 {
+		if s, refused = p.mapLocked(need, (*Lease).tryResize); s != nil || !p.unmapFreeLocked() {
 			break
 		}
-		// Nothing comes free, however long the wait.
+	}
+	if s == nil {
+		s, refused = p.mapLocked(need, (*Lease).Resize)
+	}
+	if s != nil {
+		p.takeLocked(s)
+		return s, nil, nil
+	}
+	if len(p.mu.slabs) == 0 { // nothing comes free, however long the wait
 		if refused == nil {
 			panic("memory: an empty pool is full")
 		}
@@ -272,11 +275,12 @@ func (p *SlabPool) fitLocked(need int64) *Slab {
 func (s *Slab) free() bool { return atomic.LoadInt32(&s.header().refs) == 1 }
 
 // mapLocked maps a new slab; nil and perhaps the reason where there is no room.
-func (p *SlabPool) mapLocked(need int64) (*Slab, error) {
+// resize is how the lease grows.
+func (p *SlabPool) mapLocked(need int64, resize func(*Lease, int64) error) (*Slab, error) {
 	if p.mu.MappedBytes+need > p.limit {
 		return nil, nil
 	}
-	if err := p.lease.Resize(p.mu.MappedBytes + need); err != nil {
+	if err := resize(p.lease, p.mu.MappedBytes+need); err != nil {
 		return nil, err
 	}
 	base, err := mapPages(need)

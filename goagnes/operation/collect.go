@@ -292,8 +292,6 @@ func (w *window) finish(c *collector, b *windowBatch) error {
 			w.h.counter.AddShared(uint64(v))
 		}
 	}
-	e.meter.sampledNodes.Add(int64(r.nodes))
-	e.meter.sampledEdges.Add(int64(r.edges))
 	return w.h.keep(r, body[:roundUp(length, layout.PageSize)], length, func(done chan error) { c.busy[k] = done })
 }
 
@@ -311,7 +309,7 @@ func (h *hyperbatch) keep(r *record, body []byte, length int64, busy func(chan e
 	}
 	r.at = h.samplesEnd
 	h.samplesEnd += int64(len(body))
-	f, err := h.e.samplesFile(h.samplesEnd)
+	f, err := h.samplesFile(h.samplesEnd)
 	h.mu.Unlock()
 	if err != nil {
 		return err

@@ -156,7 +156,7 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 		for i := range h.records {
 			if rec := &h.records[i]; rec.body == nil {
 				n := roundUp(rec.bytes, layout.PageSize)
-				if !r.read(ctx, e.samples, rec.at, n, 0, 0, r.freeB, r.bodies) {
+				if !r.read(ctx, e.samples[h.half], rec.at, n, 0, 0, r.freeB, r.bodies) {
 					return
 				}
 			}
@@ -188,6 +188,7 @@ func (r *reader) read(ctx context.Context, f *storage.File, at, n, skip, rows in
 	select {
 	case buf := <-free:
 		c := &chunk{buf[:n:cap(buf)], skip, rows, make(chan error, 1)}
+		r.h.read.Add(n)
 		r.h.e.Store.Pool().Submit(&storage.Request{File: f, Offset: at, Buf: c.buf, Done: func(q *storage.Request) { c.ready <- q.Err }})
 		to <- c // has room for every buffer
 		return true
@@ -217,36 +218,35 @@ func (h *hyperbatch) anyCold() bool {
 	return false
 }
 
-// deliver hands every minibatch to emit, in order.
-func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) error {
+// claimDelivery takes the memory for delivery, and sets aside what the consumer needs.
+func (h *hyperbatch) claimDelivery() (err error) {
 	e := h.e
 	h.counts.release() // the cache knows by itself which rows it holds
 	h.counter = nil
 	size := h.readAhead*h.longestBody() + 3*layout.PageSize
-	sortAt := size
+	h.sortAt = size
 	if h.anyCold() {
 		size += e.plan.ringChunks * e.plan.chunkBytes
-		sortAt = size
+		h.sortAt = size
 		size += 16 * h.longest()
 	}
-	var c *claim
-	err := e.retry(ctx, func() (err error) {
-		if c, err = e.claim("delivery", size); err != nil {
-			return err
-		}
-		if err = h.setAside(); err != nil {
-			c.release()
-		}
-		return err
-	})
-	if err != nil {
+	if h.delivery, err = e.claim("delivery", size); err != nil {
 		return err
 	}
-	defer c.release()
-	r := h.startReader(ctx, c.mem)
+	if err = h.setAside(); err != nil {
+		h.delivery.release()
+	}
+	return err
+}
+
+// deliver hands every minibatch to emit, in order.
+func (h *hyperbatch) deliver(ctx context.Context, emit func(*Batch) error) (err error) {
+	defer caught(&err) // what goes on beside it must end too
+	mem := h.delivery.mem
+	r := h.startReader(ctx, mem)
 	defer r.close()
 	for i := range h.records {
-		if err := h.deliverOne(ctx, r, &h.records[i], words(c.mem[sortAt:size]), emit); err != nil {
+		if err := h.deliverOne(ctx, r, &h.records[i], words(mem[h.sortAt:]), emit); err != nil {
 			return err
 		}
 	}

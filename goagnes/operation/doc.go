@@ -28,7 +28,8 @@
 // records and runs in their order, while rows are sorted and copied. Checksum tables
 // are read beside the pages that need them (package storage). Steps of a hyperbatch
 // follow one another, since each needs all of the one before: between two hops,
-// while local ids are given, nothing is at the device.
+// while local ids are given, nothing is at the device. The next hyperbatch is sampled
+// while one is delivered, where memory holds both (ahead.go).
 //
 // # Policies
 //
@@ -54,9 +55,11 @@
 //
 // # Why nothing waits for ever
 //
-// One goroutine runs an epoch and is the only one to acquire frames, so frames
+// One goroutine runs an epoch; it, or the one that samples ahead for it, is the only
+// one to acquire frames of a buffer, so frames
 // are never held while waiting for others but by workers, which need nothing
-// else to finish. Write buffers are returned by the I/O pool alone, which waits
+// else to finish. What is sampled ahead has its memory before it begins and waits for
+// the device alone; whoever lacks that memory breaks it off. Write buffers are returned by the I/O pool alone, which waits
 // for nobody. Delivery waits for a slab with a time limit, and for the consumer
 // until the context is cancelled or the epoch closed.
 //

@@ -95,6 +95,9 @@ type Engine struct {
 	asking      atomic.Pointer[atomic.Int32] // calls of Next of the running epoch
 	meter       meter
 
+	ahead  aheads // what is sampled ahead
+	inTurn bool   // for tests: nothing is sampled ahead
+
 	keeper     keeper
 	keptGraph  *claim // the graph buffer, where it holds all blocks and stays
 	keptBuffer *memory.Buffer
@@ -109,8 +112,9 @@ type Engine struct {
 	mu      sync.Mutex
 	learned estimate // what minibatches took so far
 	scratch *storage.Scratch
-	samples *storage.File // records that memory has no room for
-	runs    *storage.File // rows that the feature cache has no room for
+	samples [2]*storage.File // records that memory has no room for
+	idle    int              // the one of them that nobody reads, from 1 on; 0: both may be in use
+	runs    *storage.File    // rows that the feature cache has no room for
 	grown   map[string]int64
 	running *Run
 }
@@ -187,6 +191,7 @@ func New(o Options) (*Engine, error) {
 		return asking != nil && asking.Load() > 0
 	}
 	e.keeper.end = o.Budget.OnShortage(e.giveBack)
+	e.ahead.end = o.Budget.OnShortage(e.ahead.giveUp)
 	return e, nil
 }
 
@@ -233,7 +238,8 @@ func (e *Engine) Close() error {
 	err := e.slabs.Close()
 	if e.keeper.end != nil {
 		e.keeper.end()
-		e.keeper.end = nil
+		e.ahead.end()
+		e.keeper.end, e.ahead.end = nil, nil
 	}
 	e.keeper.mu.Lock()
 	e.dropKept()
@@ -255,7 +261,7 @@ func (e *Engine) DropScratch() error {
 		return nil
 	}
 	err := e.scratch.Close()
-	e.scratch, e.samples, e.runs = nil, nil, nil
+	e.scratch, e.samples, e.runs, e.idle = nil, [2]*storage.File{}, nil, 0
 	clear(e.grown)
 	return err
 }

@@ -25,6 +25,7 @@ type Explanation struct {
 	// Of a hyperbatch: groups of minibatches that are sampled together, and sweeps
 	// of the feature blocks.
 	Windows       int64 `json:"windows"`
+	SamplesAhead  bool  `json:"samples_ahead"` // each but the first is sampled while the one before is delivered
 	FeatureBlocks int64 `json:"feature_blocks"`
 	FeatureSweeps int64 `json:"feature_sweeps"`
 	GraphFrames   int64 `json:"graph_frames"`
@@ -130,19 +131,19 @@ func (e *Engine) Explain() Explanation {
 	// engine was made.
 	free := e.freeAtStart
 	trace := e.boundBytes()
-	leastWindow := e.windowLeast(e.least)
 	add("page trace", "epoch", trace)
 	free -= trace
 	if p.published && p.rows {
 		add("feature buffer", "epoch", p.featureFrames*p.featureFrame)
 		free -= p.featureFrames * p.featureFrame
 	}
-	add("access counts", sampling+"+"+gathering, p.counts)
-	afterCounts := max(free-p.counts, 0)
-	resident := p.residentBytes(afterCounts, e.keeps, est, count)
+	seeds := min(int64(count)*int64(e.BatchSize), e.Seeds.Len())
+	division := p.sampling(free, e.keeps, e.windowLeast(e.least), est, count, seeds, false)
+	resident, graph, keepGraph := division.resident, division.graph, division.keep
+	add("access counts", sampling+"+"+gathering, division.counts)
 	out.SpillsSamples = resident == 0
 	add("samples", sampling+"+"+gathering+"+"+delivery, resident)
-	graph, keepGraph := p.graphBytes(max(afterCounts-resident, 0), leastWindow, e.keeps)
+	afterCounts := max(free-division.counts, 0)
 	out.GraphFrames = graph / p.graphFrame
 	accesses := x.nodes * float64(count)
 	distinct := touched(float64(p.nodes), accesses)
@@ -169,10 +170,8 @@ func (e *Engine) Explain() Explanation {
 		while = "epoch"
 	}
 	add("graph buffer", while, graph)
-	forWindow := max(afterCounts-resident-graph, 0)
-	seeds := p.seedBytes(forWindow, leastWindow, min(int64(count)*int64(e.BatchSize), e.Seeds.Len()))
-	add("seeds", sampling, seeds)
-	window, fit := p.windowBytes(forWindow-seeds, leastWindow, est, count)
+	add("seeds", sampling, division.seeds)
+	window, fit := division.window, division.fit
 	add("sampling window", sampling, window)
 	out.Windows = int64((count + fit - 1) / fit)
 
@@ -199,6 +198,7 @@ func (e *Engine) Explain() Explanation {
 		samples = float64(roundUp(body, layout.PageSize)) * float64(total)
 	}
 	rowsRead, rowsWritten := 0.0, 0.0
+	delivering := leastRecords * d.body
 	if p.rows {
 		g := p.gathering(free, spare, d)
 		cached := min(distinct, float64(g.room/p.stride))
@@ -223,11 +223,13 @@ func (e *Engine) Explain() Explanation {
 			add("sorting cold rows", gathering, d.sortBytes())
 		}
 		add("feature cache", gathering+"+"+delivery, p.index+out.CacheRows*p.stride)
+		delivering = p.index + out.CacheRows*p.stride + p.deliveryBytes(d, g.records)
 		add("delivery", delivery, p.deliveryBytes(d, g.records))
 		add("minibatches", delivery, d.held)
 		times := float64(out.Hyperbatches * out.FeatureSweeps)
 		if keepRows { // every block, once
 			blocks, times = float64(p.featureBlocks), 1
+			delivering += (p.nodes - out.CacheRows) * p.stride
 			out.CacheRows = p.nodes
 		}
 		rowsRead = blocks * times * float64(p.featureFrame)
@@ -260,6 +262,11 @@ func (e *Engine) Explain() Explanation {
 	}
 	grow := e.grows(total, &out, out.KeepsGraph, out.KeepsRows)
 	out.Hyperbatches, out.First = e.hyperbatchesOf(total, grow), e.firstSize(grow)
+	held := out.KeepsGraph || p.published
+	free += p.counts // which delivery does not need
+	alone := p.sampling(free+resident, max(spare, 0), e.windowLeast(e.least), est, count, seeds, held)
+	_, ahead := p.ahead(alone, free-delivering-d.held, e.windowLeast(e.least), est, count, held)
+	out.SamplesAhead = ahead && out.Hyperbatches > 1
 	return out
 }
 

@@ -132,8 +132,14 @@ func newFixture(t testing.TB, bytes int64, set func(*Options)) *fixture {
 // newFixtureOf is newFixture on another store.
 func newFixtureOf(t testing.TB, dir string, bytes int64, set func(*Options)) *fixture {
 	t.Helper()
+	return newFixtureOn(t, nil, dir, bytes, set)
+}
+
+// newFixtureOn is newFixtureOf through a file system.
+func newFixtureOn(t testing.TB, fsys storage.FS, dir string, bytes int64, set func(*Options)) *fixture {
+	t.Helper()
 	f := &fixture{t: t, scratch: t.TempDir(), before: takeCensus(t)}
-	f.pool = storage.NewPool(storage.PoolOptions{})
+	f.pool = storage.NewPool(storage.PoolOptions{FS: fsys})
 	var err error
 	if f.files, err = storage.OpenStore(dir, storage.StoreOptions{Pool: f.pool}); err != nil {
 		t.Fatal(err)
@@ -214,6 +220,14 @@ func (f *fixture) close() {
 
 var digests = crc64.MakeTable(crc64.ECMA)
 
+// digest adds the bytes of a minibatch to a digest.
+func (b *Batch) digest(sum uint64) uint64 {
+	for _, a := range b.Arrays() {
+		sum = crc64.Update(sum, digests, a.Bytes())
+	}
+	return sum
+}
+
 // drain takes and releases minibatches until an error, and returns how many
 // there were and a digest of their bytes.
 func drain(r *Run) (n int, sum uint64, err error) {
@@ -226,9 +240,7 @@ func drain(r *Run) (n int, sum uint64, err error) {
 			return n, sum, err
 		}
 		n++
-		for _, a := range b.Arrays() {
-			sum = crc64.Update(sum, digests, a.Bytes())
-		}
+		sum = b.digest(sum)
 		b.Release()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,16 +28,24 @@ type hyperbatch struct {
 	seeds   *claim                // internal ids of all seeds while sampling, nil where windows look up theirs
 	counter *memory.AccessCounter // nil where no rows are gathered
 
+	room  *room // memory to sample in
+	ahead bool  // sampled while the hyperbatch before is delivered
+
 	mu           sync.Mutex
 	resident     *claim // memory for records, nil where all are spilled
 	residentUsed int64
-	samplesEnd   int64 // bytes used of the samples file
+	half         int   // which of the two samples files has the records that are spilled
+	samplesEnd   int64 // bytes used of it
 
 	counts    *claim
 	cache     *memory.FeatureCache
 	cacheRows []byte // the cache's rows, by slot
 	cached    *claim
 	readAhead int64 // records in scratch that delivery reads ahead
+
+	delivery *claim
+	sortAt   int64        // where in it cold rows are sorted
+	read     atomic.Int64 // bytes that delivery has read from scratch
 
 	// The graph buffer after sampling, where it holds all blocks and it is not
 	// decided yet whether it stays.
@@ -56,67 +65,114 @@ func (h *hyperbatch) residentBytes() int64 {
 func (h *hyperbatch) release() {
 	h.counts.release()
 	h.dropSeeds()
+	h.room.release()
 	h.cached.release()
 	h.resident.release()
 	h.graph.release()
-	*h = hyperbatch{e: h.e, epoch: h.epoch, first: h.first, count: h.count, bound: h.bound}
+	h.delivery.release()
+	*h = hyperbatch{e: h.e, epoch: h.epoch, first: h.first, count: h.count, half: h.half, bound: h.bound}
 }
 
-// sampleAll samples every minibatch (S-1 to S-3) in as few windows as memory
-// allows. A window that runs out of memory is tried again with more memory,
-// and where the budget has none, as a smaller one: what is drawn does not
-// depend on it.
-func (h *hyperbatch) sampleAll(ctx context.Context) (err error) {
+// room is the memory that a hyperbatch is sampled in, but for what lasts longer.
+type room struct {
+	buffer  *memory.Buffer
+	graph   *claim // of the buffer, nil where it stays whatever comes
+	kept    bool   // from an earlier hyperbatch
+	restore []decompressor
+	columns *claim // of the decompressors
+	window  *claim
+	fit     int // minibatches that it is expected to do for
+}
+
+func (r *room) release() {
+	if r == nil {
+		return
+	}
+	r.graph.release()
+	r.columns.release()
+	r.window.release()
+}
+
+// sampling divides what is free for sampling.
+func (h *hyperbatch) sampling(free int64) sampling {
 	e := h.e
-	start := time.Now()
-	defer e.meter.addSeconds(&e.meter.sampleSeconds, start)
-	if e.stride > 0 {
-		if h.counts, err = e.claim("access counts", e.plan.counts); err != nil {
+	seeds := int64(0)
+	for i := range h.count {
+		seeds += int64(e.seedsOf(h.first + int64(i)))
+	}
+	return e.plan.sampling(free, e.spare(), e.windowLeast(e.least), e.estimate(), h.count, seeds, e.keptGraph != nil)
+}
+
+// claimSampling takes the memory for sampling.
+func (h *hyperbatch) claimSampling(s sampling) (err error) {
+	e := h.e
+	defer func() {
+		if err != nil {
+			h.leaveRoom()
+		}
+	}()
+	if s.counts > 0 {
+		if h.counts, err = e.claim("access counts", s.counts); err != nil {
 			return err
 		}
 		h.counter = memory.NewAccessCounter(h.counts.mem)
 	}
-	estimate := e.estimate()
-	if n := e.plan.residentBytes(e.Budget.Free(), e.spare(), estimate, h.count); n > 0 {
-		if h.resident, err = e.claim("samples", n); err != nil {
+	if s.resident > 0 {
+		if h.resident, err = e.claim("samples", s.resident); err != nil {
 			return err
 		}
 	}
-	buffer, graph, err := e.graphBuffer(h.residentBytes())
-	if err != nil {
+	r := &room{fit: s.fit, kept: e.keptGraph != nil}
+	h.room = r
+	if r.buffer, r.graph, err = e.graphBuffer(s.graph, s.keep); err != nil {
 		return err
 	}
-	hits, misses := buffer.Hits(), buffer.Misses()
+	if r.restore, r.columns, err = e.decompressors(); err != nil {
+		return err
+	}
+	if s.seeds > 0 {
+		if h.seeds, err = e.claim("seeds", s.seeds); err != nil {
+			return err
+		}
+	}
+	r.window, err = e.claim("sampling window", s.window)
+	return err
+}
+
+// leaveRoom returns the memory that the hyperbatch was sampled in, but a graph buffer
+// that is not settled yet.
+func (h *hyperbatch) leaveRoom() {
+	h.dropSeeds()
+	h.room.release()
+	h.room = nil
+}
+
+// sampleAll samples every minibatch (S-1 to S-3) in as few windows as the memory
+// that was claimed allows. A window that runs out of memory is tried again with more
+// memory, and where there is none as a smaller one: what is drawn does not depend on
+// it. Ahead there is no more than was claimed, and it fails where one minibatch does
+// not fit.
+func (h *hyperbatch) sampleAll(ctx context.Context) (err error) {
+	e, room, alone := h.e, h.room, !h.ahead
+	start := time.Now()
+	defer e.meter.addSeconds(&e.meter.sampleSeconds, start)
+	hits, misses := room.buffer.Hits(), room.buffer.Misses()
 	count := func() {
-		e.meter.graphHits.Add(buffer.Hits() - hits)
-		e.meter.graphMisses.Add(buffer.Misses() - misses)
+		e.meter.graphHits.Add(room.buffer.Hits() - hits)
+		e.meter.graphMisses.Add(room.buffer.Misses() - misses)
 	}
 	defer func() {
 		count()
-		if err == nil && graph != nil && int64(buffer.Frames()) >= e.plan.graphBlocks {
-			h.graph, h.graphBuffer = graph, buffer
-			return
+		switch all := room.graph != nil && int64(room.buffer.Frames()) >= e.plan.graphBlocks; {
+		case all && err == nil:
+			h.graph, h.graphBuffer, room.graph = room.graph, room.buffer, nil
+		case all && room.kept && !alone: // it will be tried again
+			e.keptGraph, e.keptBuffer, room.graph = room.graph, room.buffer, nil
 		}
-		graph.release()
+		h.leaveRoom()
 	}()
-	restore, columns, err := e.decompressors()
-	if err != nil {
-		return err
-	}
-	defer columns.release()
-
-	if err := h.claimSeeds(); err != nil {
-		return err
-	}
-	defer h.dropSeeds()
-	leastWindow := e.windowLeast(e.least)
-	size, at := e.plan.windowBytes(e.Budget.Free(), leastWindow, estimate, h.count)
-	memoryOf, err := e.claim("sampling window", size)
-	if err != nil {
-		return err
-	}
-	defer func() { memoryOf.release() }()
-	w := &window{h: h, buffer: buffer, restore: restore, mem: newTwoEnded(memoryOf.mem)}
+	size, at := int64(len(room.window.mem)), room.fit
+	w := &window{h: h, buffer: room.buffer, restore: room.restore, mem: newTwoEnded(room.window.mem)}
 	if err := w.readAllSeeds(ctx); err != nil {
 		return err
 	}
@@ -134,27 +190,30 @@ func (h *hyperbatch) sampleAll(ctx context.Context) (err error) {
 			if n == 1 {
 				h.dropSeeds()
 				least = 2 * layout.PageSize
-				if least, _ := e.plan.leastFrames(); graph != nil && int64(buffer.Frames()) > least { // a sweep makes do with fewer
+				if least, _ := e.plan.leastFrames(); alone && room.graph != nil && int64(room.buffer.Frames()) > least { // a sweep makes do with fewer
 					count()
-					graph.release()
-					if graph, err = e.frames("graph buffer", least*e.plan.graphFrame); err != nil {
+					room.graph.release()
+					if room.graph, err = e.frames("graph buffer", least*e.plan.graphFrame); err != nil {
 						return err
 					}
-					buffer, hits, misses = memory.NewBuffer(graph.mem, e.plan.graphFrame), 0, 0
-					w.buffer = buffer
+					room.buffer, hits, misses = memory.NewBuffer(room.graph.mem, e.plan.graphFrame), 0, 0
+					w.buffer = room.buffer
 				}
 			}
-			if more := min(2*size, size+e.Budget.Free()); more >= size+least {
-				memoryOf.release()
+			if more := min(2*size, size+e.Budget.Free()); alone && more >= size+least {
+				room.window.release()
 				size = roundUp(more-layout.PageSize, layout.PageSize)
-				if memoryOf, err = e.claim("sampling window", size); err != nil {
+				if room.window, err = e.claim("sampling window", size); err != nil {
 					return err
 				}
-				w.mem = newTwoEnded(memoryOf.mem)
+				w.mem = newTwoEnded(room.window.mem)
 				most = h.count
 				continue
 			}
 			if n == 1 {
+				if !alone {
+					return err
+				}
 				need := max(size+windowStep, min(2*size, e.windowLeast(e.largest())))
 				if err := e.refuse("sampling one minibatch", e.least, need); err != nil {
 					return err
@@ -177,6 +236,10 @@ func (h *hyperbatch) sampleAll(ctx context.Context) (err error) {
 		if fit := e.estimate().fit(size); fit > at {
 			at = min(fit, h.count, most)
 		}
+	}
+	for i := range h.records {
+		e.meter.sampledNodes.Add(int64(h.records[i].nodes))
+		e.meter.sampledEdges.Add(int64(h.records[i].edges))
 	}
 	return nil
 }
@@ -240,7 +303,7 @@ func (e *Engine) holdBuffers() error {
 	if !e.plan.published {
 		return nil
 	}
-	if _, _, err := e.graphBuffer(0); err != nil || !e.plan.rows {
+	if _, _, err := e.graphBuffer(e.plan.graphFrames*e.plan.graphFrame, true); err != nil || !e.plan.rows {
 		return err
 	}
 	_, _, err := e.featureBuffer(e.plan.featureFrames)
@@ -282,11 +345,44 @@ func (e *Engine) decompressors() ([]decompressor, *claim, error) {
 	return all, c, nil
 }
 
-// samplesFile returns the scratch file of records, at least size bytes long.
-func (e *Engine) samplesFile(size int64) (*storage.File, error) {
+// samplesFile returns the scratch file of the hyperbatch's records, at least size bytes
+// long: one of two, as the records of the hyperbatch before may still be read. Files
+// that lie in memory do not grow for a hyperbatch that is sampled ahead.
+func (h *hyperbatch) samplesFile(size int64) (*storage.File, error) {
+	e := h.e
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.grow(&e.samples, "samples", size)
+	if h.ahead {
+		if err := e.openScratch(); err != nil {
+			return nil, err
+		}
+		if e.scratch.InMemory() && e.grown[samplesNames[h.half]] < size {
+			return nil, errAhead
+		}
+	}
+	return e.grow(&e.samples[h.half], samplesNames[h.half], size)
+}
+
+var samplesNames = [2]string{"samples", "samples of the next hyperbatch"}
+
+// idleSamples tells that nobody reads one of the samples files any more, so that its
+// space is for others; -1: both may be in use.
+func (e *Engine) idleSamples(half int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = half + 1
+}
+
+// dropIdle removes the samples file that is idle, if there is one.
+func (e *Engine) dropIdle() (dropped bool, err error) {
+	half := e.idle - 1
+	if half < 0 || e.samples[half] == nil {
+		return false, nil
+	}
+	f := e.samples[half]
+	e.samples[half], e.idle = nil, 0
+	delete(e.grown, samplesNames[half])
+	return true, e.scratch.Remove(f)
 }
 
 // runsFile returns the scratch file of rows, at least size bytes long.
@@ -303,12 +399,8 @@ func (e *Engine) grow(f **storage.File, name string, size int64) (*storage.File,
 	if *f != nil && e.grown[name] >= size {
 		return *f, nil
 	}
-	if e.scratch == nil {
-		s, err := e.Scratch()
-		if err != nil {
-			return nil, spillError(err)
-		}
-		e.scratch = s
+	if err := e.openScratch(); err != nil {
+		return nil, err
 	}
 	to := func(bytes int64) error {
 		var err error
@@ -323,15 +415,39 @@ func (e *Engine) grow(f **storage.File, name string, size int64) (*storage.File,
 		return err
 	}
 	err := to(roundUp(size, step))
-	var limit *storage.ScratchError
-	var budget *memory.BudgetError // scratch that lies in memory
-	if errors.As(err, &limit) || errors.As(err, &budget) || errors.Is(err, unix.ENOSPC) {
+	if isFull(err) {
 		err = to(roundUp(size, layout.PageSize))
+	}
+	if isFull(err) {
+		if dropped, failed := e.dropIdle(); failed != nil {
+			err = failed
+		} else if dropped {
+			err = to(roundUp(size, layout.PageSize))
+		}
 	}
 	if err != nil {
 		return nil, spillError(err)
 	}
 	return *f, nil
+}
+
+func (e *Engine) openScratch() error {
+	if e.scratch != nil {
+		return nil
+	}
+	s, err := e.Scratch()
+	if err != nil {
+		return spillError(err)
+	}
+	e.scratch = s
+	return nil
+}
+
+// isFull reports whether there is no room in scratch.
+func isFull(err error) bool {
+	var limit *storage.ScratchError
+	var budget *memory.BudgetError // scratch that lies in memory
+	return errors.As(err, &limit) || errors.As(err, &budget) || errors.Is(err, unix.ENOSPC)
 }
 
 func spillError(err error) error {

@@ -67,10 +67,10 @@ func (e *Engine) withoutKept(h *hyperbatch, err error) bool {
 	return true
 }
 
-// graphBuffer returns the graph buffer, kept from before or made anew, and
-// what must be released after use, nil where it stays; resident is what the
-// hyperbatch holds of what may be kept.
-func (e *Engine) graphBuffer(resident int64) (*memory.Buffer, *claim, error) {
+// graphBuffer returns the graph buffer, kept from before or made anew of that many
+// bytes, and what must be released after use, nil where it stays; keep tells whether
+// a new one does.
+func (e *Engine) graphBuffer(size int64, keep bool) (*memory.Buffer, *claim, error) {
 	if b, c := e.keptBuffer, e.keptGraph; c != nil {
 		if e.keptAlways {
 			return b, nil, nil
@@ -78,7 +78,6 @@ func (e *Engine) graphBuffer(resident int64) (*memory.Buffer, *claim, error) {
 		e.keptGraph, e.keptBuffer = nil, nil // the hyperbatch decides anew
 		return b, c, nil
 	}
-	size, keep := e.plan.graphBytes(e.Budget.Free(), e.plan.columns+e.windowLeast(e.least), e.spare()-resident)
 	c, err := e.frames("graph buffer", size)
 	if err != nil {
 		return nil, nil, err

@@ -323,9 +323,10 @@ func TestScratchStep(t *testing.T) {
 	f := newFixture(t, 64<<20, nil)
 	defer f.close()
 	f.Scratch = func() (*storage.Scratch, error) { return storage.OpenScratch(nil, []string{f.scratch}, 3<<20) }
+	h, next := &hyperbatch{e: f.Engine}, &hyperbatch{e: f.Engine, half: 1}
 	for _, size := range []int64{1, 1 << 20, 1<<20 + 1} {
-		file, err := f.samplesFile(size)
-		if err != nil || f.grown["samples"] < size || file != f.samples {
+		file, err := h.samplesFile(size)
+		if err != nil || f.grown["samples"] < size || file != f.samples[0] {
 			t.Fatalf("%d bytes: %v, grown to %d", size, err, f.grown["samples"])
 		}
 	}
@@ -333,7 +334,15 @@ func TestScratchStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	var limit *storage.ScratchError
-	if _, err := f.samplesFile(3 << 20); !errors.As(err, &limit) || limit.Limit != 3<<20 {
+	if _, err := h.samplesFile(3 << 20); !errors.As(err, &limit) || limit.Limit != 3<<20 {
 		t.Errorf("above the limit: %v", err)
+	}
+	// What nobody reads any more makes room; what is read does not.
+	if _, err := next.samplesFile(1 << 20); !errors.As(err, &limit) {
+		t.Errorf("beside the records that are read: %v", err)
+	}
+	f.idleSamples(0)
+	if file, err := next.samplesFile(3 << 19); err != nil || file != f.samples[1] || f.samples[0] != nil || f.grown["samples"] != 0 {
+		t.Errorf("beside records that nobody reads: %v, files %v", err, f.samples)
 	}
 }

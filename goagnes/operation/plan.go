@@ -114,9 +114,10 @@ func (e *Engine) planFor(total int64) (plan, error) {
 	// 512 KiB of row records, less where the budget is small.
 	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
 	p.chunkBytes = roundUp(p.chunkRows*e.stride, layout.PageSize) + layout.PageSize
-	// As many as fill the device's queue, where an eighth of the budget holds them: a
-	// device of long latency is kept busy by the number of reads alone.
-	p.ringChunks = max(leastChunks, min(p.depth, total/8/p.chunkBytes))
+	// As many as fill the device's queue and a quarter more, which are copied or wait
+	// for it meanwhile, where an eighth of the budget holds them: a device of long
+	// latency is kept busy by the number of reads alone.
+	p.ringChunks = max(leastChunks, min(p.depth+p.depth/4, total/8/p.chunkBytes))
 	// 256 KiB, less where the budget is small, but what a row record and the bytes
 	// carried from the page before it need.
 	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
@@ -205,6 +206,51 @@ func (p *plan) seedBytes(free, window, seeds int64) int64 {
 func (p *plan) windowBytes(free, least int64, each estimate, count int) (size int64, fit int) {
 	size = min(free, max(least, roundUp((each.fixed+each.window*int64(count))*3/2+8<<20, layout.PageSize)))
 	return size, min(count, each.fit(size))
+}
+
+// sampling is the division of what is free for sampling a hyperbatch.
+type sampling struct {
+	counts, resident, graph, columns, seeds, window int64
+
+	keep bool // a graph buffer of this size is kept
+	fit  int  // minibatches that a window is expected to do for
+}
+
+// total returns the memory of all that is claimed to sample.
+func (s *sampling) total() int64 {
+	return s.counts + s.resident + s.graph + s.columns + s.seeds + s.window
+}
+
+// sampling divides what is free for sampling that many minibatches, of so many seeds
+// in all, in windows of at least so many bytes; spare is what no step needs. held
+// tells that the graph buffer is there already.
+func (p *plan) sampling(free, spare, least int64, each estimate, count int, seeds int64, held bool) (s sampling) {
+	left := func() int64 { return max(free-s.total(), 0) }
+	if p.rows {
+		s.counts = p.counts
+	}
+	s.resident = p.residentBytes(left(), spare, each, count)
+	if !held {
+		s.graph, s.keep = p.graphBytes(left(), p.columns+least, spare-s.resident)
+	}
+	s.columns = p.columns
+	s.seeds = p.seedBytes(left(), least, seeds)
+	s.window, s.fit = p.windowBytes(left(), least, each, count)
+	return s
+}
+
+// ahead fits a division for sampling a hyperbatch alone into the room beside the
+// delivery of the one before, and reports whether it may be sampled there: with the
+// same division, so that the same is read; or, where the graph is in memory, which held
+// tells, or gets a frame for every block, with a window for at least a few minibatches.
+func (p *plan) ahead(s sampling, room, least int64, each estimate, count int, held bool) (sampling, bool) {
+	if s.total() <= room {
+		return s, true
+	}
+	s.window -= s.total() - room
+	s.fit = min(count, each.fit(s.window))
+	few := max(least, each.fixed+int64(min(count, windowOf))*(each.window+each.window/16))
+	return s, s.window >= few && (held || s.graph >= p.graphBlocks*p.graphFrame)
 }
 
 // keepsRows reports whether all rows of the store are small beside the budget:

@@ -80,17 +80,27 @@ func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Ru
 	defer func() { e.meter.bound.Store(bound.bytes()) }()
 	x := e.Explain()
 	size := e.firstSize(e.grows(end-from, &x, x.KeepsGraph || e.keptGraph != nil, x.KeepsRows || e.keptRows != nil))
-	for first := from; first < end; {
-		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(size), end-first)), bound: bound}
-		first, size = first+int64(h.count), e.sizeAfter(size)
-		if err := e.one(ctx, h, r); err != nil {
+	next := func() *hyperbatch {
+		if from == end {
+			return nil
+		}
+		h := &hyperbatch{e: e, epoch: epoch, first: from, count: int(min(int64(size), end-from)), bound: bound}
+		from, size = from+int64(h.count), e.sizeAfter(size)
+		return h
+	}
+	for h := next(); h != nil; {
+		after := next()
+		if err := e.one(ctx, h, after, r); err != nil {
 			return err
 		}
+		h = after
 	}
 	return nil
 }
 
-func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
+// one prepares a hyperbatch and hands it out, and meanwhile samples the one after it,
+// nil for none, where there is memory for both.
+func (e *Engine) one(ctx context.Context, h, after *hyperbatch, r *Run) error {
 	defer h.release() // also when a bug ends the epoch
 	e.trimSlabs()     // sampling needs the memory that idle batches hold
 	e.meter.hyperbatches.Add(1)
@@ -101,20 +111,36 @@ func (e *Engine) one(ctx context.Context, h *hyperbatch, r *Run) error {
 		}
 		return err
 	}
-	if err := e.retry(ctx, prepare); err != nil {
+	err := e.retry(ctx, prepare)
+	if err == nil {
+		e.meter.bound.Store(h.bound.bytes())
+		err = e.retry(ctx, h.claimDelivery)
+	}
+	if err != nil {
 		return h.explain(err)
 	}
-	e.meter.bound.Store(h.bound.bytes())
-	return h.explain(e.phase(2, func() error {
-		return h.deliver(ctx, func(b *Batch) error {
-			select {
-			case r.batches <- b:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}))
+	if after != nil {
+		after.half = h.half
+	}
+	before := e.Store.Pool().Counters()
+	ahead := e.sampleAhead(ctx, h, after)
+	err = e.finish(ahead, h, h.explain(h.deliver(ctx, func(b *Batch) error {
+		select {
+		case r.batches <- b:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})))
+	d := e.Store.Pool().Counters().Sub(before)
+	delivered := d.BytesRead
+	if ahead != nil {
+		delivered = h.read.Load()
+	}
+	e.meter.phases[2].read.Add(delivered)
+	e.meter.phases[0].read.Add(d.BytesRead - delivered)
+	e.meter.phases[0].written.Add(d.BytesWritten)
+	return err
 }
 
 // retry runs f again where it lacks memory while the consumer works on minibatches,
@@ -128,7 +154,13 @@ func (e *Engine) retry(ctx context.Context, f func() error) error {
 func (e *Engine) prepare(ctx context.Context, h *hyperbatch) error {
 	if !h.sampled {
 		h.release()
-		if err := e.phase(0, func() error { return h.sampleAll(ctx) }); err != nil {
+		err := e.phase(0, func() error {
+			if err := h.claimSampling(h.sampling(e.Budget.Free())); err != nil {
+				return err
+			}
+			return h.sampleAll(ctx)
+		})
+		if err != nil {
 			return err
 		}
 		h.sampled = true

@@ -134,25 +134,8 @@ func (w *window) lookUpSeeds(ctx context.Context, first int64, out []uint32) err
 	return w.toInternal(ctx, ids, out)
 }
 
-// claimSeeds takes memory for the seeds of the whole hyperbatch where that is
-// little, so that they are looked up at once and not by every window.
-func (h *hyperbatch) claimSeeds() error {
-	e := h.e
-	total := int64(0)
-	for i := range h.count {
-		total += int64(e.seedsOf(h.first + int64(i)))
-	}
-	n := e.plan.seedBytes(e.Budget.Free(), e.windowLeast(e.least), total)
-	if n == 0 {
-		return nil
-	}
-	var err error
-	h.seeds, err = e.claim("seeds", n)
-	return err
-}
-
-// readAllSeeds fills in what claimSeeds took, or gives it back where the window
-// has no room to look them up.
+// readAllSeeds looks up the seeds of the whole hyperbatch at once, where there is
+// memory for them, or gives it back where the window has no room to.
 func (w *window) readAllSeeds(ctx context.Context) error {
 	h := w.h
 	if h.seeds == nil {
