@@ -10,8 +10,26 @@ import (
 
 // workMemory is what the phases need beside tables of nodes: four sections being
 // written, blocks being encoded, and a small share of edges.
-func (b *builder) workMemory() int64 {
-	return 4*(2*int64(b.o.writeBuffer())+4*layout.PageSize) + adjacency.EncoderMemory(b.o.BlockSize, b.o.level, b.o.writeBuffer()) + 4<<20
+func (b *builder) workMemory() int64 { return b.o.workMemory(b.o.Memory) }
+
+// workMemory is that of a build within so much memory.
+func (o *Options) workMemory(memory int64) int64 {
+	buffer := writeBuffer(memory)
+	return 4*(2*int64(buffer)+4*layout.PageSize) + adjacency.EncoderMemory(o.BlockSize, o.level, buffer) + 4<<20
+}
+
+// refuse refuses a budget without room for what every build needs, and names the
+// least that has: write buffers grow with the budget, slower than it.
+func (o *Options) refuse() error {
+	need := func(memory int64) int64 { return baseMemory + o.workMemory(memory) }
+	least := need(o.Memory)
+	if least <= o.Memory {
+		return nil
+	}
+	for n := need(least); n > least; n = need(least) {
+		least = n
+	}
+	return &ledger.BudgetError{Consumer: "the build", Need: least, Free: o.Memory, Total: o.Memory}
 }
 
 // enough returns the budget in which need bytes beyond what is taken now find room:
@@ -24,15 +42,9 @@ func (b *builder) enough(need int64) int64 {
 	return n
 }
 
-// roomToWork refuses a budget that leaves too little for workMemory.
-func (b *builder) roomToWork() error {
-	if need := b.workMemory(); need > b.Mem.Free() {
-		return &ledger.BudgetError{Consumer: "buffers of the build", Need: b.enough(need) - b.Mem.Used, Free: b.Mem.Free(), Total: b.Mem.Total}
-	}
-	return nil
-}
-
 // writeBuffer is the size of a section's write buffers.
-func (o *Options) writeBuffer() int {
-	return int(min(max(o.Memory/128, 64<<10), 4<<20) &^ (layout.PageSize - 1))
+func (o *Options) writeBuffer() int { return writeBuffer(o.Memory) }
+
+func writeBuffer(memory int64) int {
+	return int(min(max(memory/128, 64<<10), 4<<20) &^ (layout.PageSize - 1))
 }

@@ -121,10 +121,10 @@ func build(ctx context.Context, path string, o Options, t workspace.Tuning) (rep
 		return nil, err
 	}
 	b.report = Report{Kind: Kind, StageSeconds: map[string]float64{}, BlockSize: o.BlockSize}
-	if err := b.Mem.Charge("readers", baseMemory); err != nil { // what comes next is due too
-		return nil, &ledger.BudgetError{Consumer: "the build", Need: b.enough(baseMemory + b.workMemory()), Free: b.Mem.Free(), Total: b.Mem.Total}
+	if err := o.refuse(); err != nil {
+		return nil, err
 	}
-	if err := b.roomToWork(); err != nil {
+	if err := b.Mem.Charge("readers", baseMemory); err != nil {
 		return nil, err
 	}
 	known := o.knownNodes()

@@ -134,7 +134,8 @@ func TestAutoKeepsRows(t *testing.T) {
 	}
 }
 
-// The budget that a refusal asks for is enough, however small the refused one was.
+// The budget that a refusal asks for is enough, however small the refused one was,
+// and it is the least: with a byte less the same is asked for.
 func TestAdvisedBudgetIsEnough(t *testing.T) {
 	t.Parallel()
 	for _, blockSize := range []int64{4 << 10, 1 << 20, 16 << 20} {
@@ -145,7 +146,12 @@ func TestAdvisedBudgetIsEnough(t *testing.T) {
 				t.Errorf("%d bytes, blocks of %d: %v", memory, blockSize, err)
 				continue
 			}
-			o.Memory = budget.Total - budget.Free + budget.Need
+			least := budget.Total - budget.Free + budget.Need
+			o.Memory = least - 1
+			if _, err := build(context.Background(), filepath.Join(t.TempDir(), "store"), o, workspace.Tuning{}); !errors.As(err, &budget) || budget.Total-budget.Free+budget.Need != least {
+				t.Errorf("%d bytes, blocks of %d, where %d were asked for: %v", least-1, blockSize, least, err)
+			}
+			o.Memory = least
 			buildIn(t, o, workspace.Tuning{})
 		}
 	}
