@@ -266,8 +266,16 @@ func (c *storeSource) check(what string, model int64, passes map[string]train.Pa
 	if err := memory.Refusal(what, total, others(total)-model, need); err != nil {
 		return err
 	}
+	aside, most := int64(0), int64(0)
 	for _, l := range loaders {
-		l.engine.Keep((total - need(total)) / int64(len(loaders)))
+		aside = max(aside, l.engine.NeedAside())
+	}
+	for _, l := range loaders { // each beside what is set aside for the largest
+		other := others(total) + aside - l.engine.NeedAside()
+		most = max(most, other+l.engine.Fit(total-other))
+	}
+	for _, l := range loaders {
+		l.engine.Keep((total - most) / int64(len(loaders)))
 	}
 	return nil
 }

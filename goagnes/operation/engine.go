@@ -157,11 +157,12 @@ func New(o Options) (*Engine, error) {
 	add(layout.SectionOriginal, o.Outputs.NodeIDs)
 	add(layout.SectionDegree, o.Outputs.Degree)
 	e.freeAtStart = o.Budget.Free()
-	if e.plan, err = e.planFor(o.Budget.Total()); err != nil {
+	total := o.Budget.Total()
+	if e.plan, err = e.planFor(total); err != nil {
 		return nil, err
 	}
 	e.least, e.every = e.provided()
-	window := e.windowLeast(e.least)
+	need := e.Fit(total - e.others(total))
 	if !o.Unchecked {
 		purpose := "preparing minibatches"
 		switch {
@@ -172,7 +173,7 @@ func New(o Options) (*Engine, error) {
 		case o.FeatureBuffer > 0:
 			purpose += " with this feature_buffer"
 		}
-		if err := e.refuse(purpose, e.least, window); err != nil {
+		if err := e.refuse(purpose, e.Need); err != nil {
 			return nil, err
 		}
 	}
@@ -180,11 +181,11 @@ func New(o Options) (*Engine, error) {
 		argument string
 		bytes    int64
 	}{{"graph_buffer", o.GraphBuffer}, {"feature_buffer", o.FeatureBuffer}} {
-		if total := o.Budget.Total(); b.bytes > total {
+		if b.bytes > total {
 			return nil, &memory.BudgetError{Consumer: b.argument, Need: b.bytes, Free: total, Total: total}
 		}
 	}
-	e.keeps = max(0, e.freeAtStart-e.needsOf(&e.plan, e.least, window).total())
+	e.keeps = max(0, e.freeAtStart-need)
 	e.slabs = memory.NewSlabPool(o.Budget, o.Budget.Total())
 	e.slabs.Asking = func() bool {
 		asking := e.asking.Load()

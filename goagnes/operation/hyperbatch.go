@@ -215,7 +215,7 @@ func (h *hyperbatch) sampleAll(ctx context.Context) (err error) {
 					return err
 				}
 				need := max(size+windowStep, min(2*size, e.windowLeast(e.largest())))
-				if err := e.refuse("sampling one minibatch", e.least, need); err != nil {
+				if err := e.refuseDrawn("sampling one minibatch", e.least, need); err != nil {
 					return err
 				}
 				return &memory.BudgetError{Consumer: "sampling one minibatch", Need: need, Free: size, Total: e.Budget.Total()}

@@ -236,14 +236,45 @@ func (e *Engine) needsOf(p *plan, l largest, window int64) needs {
 }
 
 // Need returns the memory that the engine needs at least under a budget of that
-// many bytes, of which its parts are fractions: it ascends with the budget, slower
-// than the budget itself.
-func (e *Engine) Need(total int64) (int64, error) {
-	p, err := e.planFor(total)
+// many bytes. It is what the least plan needs, whatever the budget: see Fit.
+func (e *Engine) Need(int64) (int64, error) {
+	p, err := e.planFor(0)
 	if err != nil {
 		return 0, err
 	}
 	return e.needsOf(&p, e.least, e.windowLeast(e.least)).total(), nil
+}
+
+// Fit gives the engine the plan for its budget; or, where that needs more than room,
+// since buffers grow with the budget, and by whole frames, the plan for the largest
+// part of it that does not. It returns what the engine needs under that plan, more
+// than room where even Need is. It must not be called within an epoch.
+func (e *Engine) Fit(room int64) (need int64) {
+	window := e.windowLeast(e.least)
+	try := func(total int64) bool {
+		p, err := e.planFor(total)
+		if err != nil {
+			return false // not under the whole budget either: New has refused it
+		}
+		n := e.needsOf(&p, e.least, window).total()
+		if n > room && total > 0 {
+			return false
+		}
+		e.plan, need = p, n
+		return n <= room
+	}
+	low, high := int64(0), e.Budget.Total()
+	if try(high) || !try(0) {
+		return need
+	}
+	for high-low > high/64 {
+		if mid := (low + high) / 2; try(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	return need
 }
 
 // NeedAside returns what of Need is set aside for the consumer.
@@ -255,18 +286,29 @@ func (e *Engine) NeedAside() int64 {
 	return e.Consumer.Needs(r.hopNodes, r.hopEdges)
 }
 
-// refuse returns the refusal of a budget in which minibatches of that size, sampled
-// in that much memory, do not find room.
-func (e *Engine) refuse(consumer string, l largest, window int64) error {
+// refuse returns the refusal of a budget in which need, which tells what the engine
+// needs under one of so many bytes, does not find room.
+func (e *Engine) refuse(consumer string, need func(total int64) (int64, error)) error {
 	total := e.Budget.Total()
-	need := func(total int64) int64 {
-		p, err := e.planFor(total)
+	return memory.Refusal(consumer, total, e.others(total), func(total int64) int64 {
+		n, err := need(total)
 		if err != nil {
 			return math.MaxInt64
 		}
-		return e.others(total) + e.needsOf(&p, l, window).total()
-	}
-	return memory.Refusal(consumer, total, e.others(total), need)
+		return e.others(total) + n
+	})
+}
+
+// refuseDrawn refuses a budget in which minibatches of that size, sampled in that much
+// memory, do not find room: the plan under a larger one does not know of them.
+func (e *Engine) refuseDrawn(consumer string, l largest, window int64) error {
+	return e.refuse(consumer, func(total int64) (int64, error) {
+		p, err := e.planFor(total)
+		if err != nil {
+			return 0, err
+		}
+		return e.needsOf(&p, l, window).total(), nil
+	})
 }
 
 // others returns what others hold of a budget of that many bytes.
@@ -286,7 +328,7 @@ func (h *hyperbatch) explain(err error) error {
 		return err
 	}
 	l := h.drawnLargest()
-	if refusal := h.e.refuse("preparing and using a minibatch", l, h.e.windowLeast(l)); refusal != nil {
+	if refusal := h.e.refuseDrawn("preparing and using a minibatch", l, h.e.windowLeast(l)); refusal != nil {
 		return refusal
 	}
 	return err // others took what there was
