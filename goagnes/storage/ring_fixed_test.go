@@ -3,12 +3,12 @@ package storage
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"os/exec"
 	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/goagnes/goagnes/tests/fixture/child"
 )
 
 func mapped(t testing.TB, n int) []byte {
@@ -101,22 +101,14 @@ func TestRegister(t *testing.T) {
 	})
 }
 
-// registerLimit is set for the child process of TestRegisterLimit.
-const registerLimit = "GOAGNES_TEST_REGISTER_LIMIT"
-
-// Where RLIMIT_MEMLOCK forbids registering, everything works without it.
+// Where RLIMIT_MEMLOCK forbids registering, everything works without it. The limit is
+// that of a process of its own.
 func TestRegisterLimit(t *testing.T) {
 	if RingRefusal() != nil {
 		t.Skip(RingRefusal())
 	}
-	if os.Getenv(registerLimit) == "" {
-		exe, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		child := exec.Command(exe, "-test.run=^TestRegisterLimit$", "-test.v")
-		child.Env = append(os.Environ(), registerLimit+"=1")
-		out, err := child.CombinedOutput()
+	if !child.Argument(t, new(string)) {
+		out, err := child.Command(t, "TestRegisterLimit", "").CombinedOutput()
 		if err != nil || !bytes.Contains(out, []byte("registered 0 of")) {
 			t.Fatalf("%v\n%s", err, out)
 		}

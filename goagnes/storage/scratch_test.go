@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goagnes/goagnes/tests/fixture/child"
 )
 
 func TestScratch(t *testing.T) {
@@ -140,15 +141,11 @@ func TestScratchLimitShared(t *testing.T) {
 	}
 }
 
-const scratchChild = "GOAGNES_TEST_SCRATCH_PARENT"
-
 // TestScratchChild is no test of its own: it is the process that
 // TestScratchOfKilledProcess kills.
 func TestScratchChild(t *testing.T) {
-	parent := os.Getenv(scratchChild)
-	if parent == "" {
-		t.Skip("runs only as the child of TestScratchOfKilledProcess")
-	}
+	var parent string
+	child.Only(t, &parent)
 	s, err := OpenScratch(nil, []string{parent}, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +163,7 @@ func TestScratchOfKilledProcess(t *testing.T) {
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(os.Args[0], "-test.run=^TestScratchChild$")
-	c.Env = append(os.Environ(), scratchChild+"="+parent)
+	c := child.Command(t, "TestScratchChild", parent)
 	out, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

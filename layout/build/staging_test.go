@@ -5,11 +5,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +24,7 @@ import (
 	"github.com/goagnes/goagnes/layout/build/source"
 	"github.com/goagnes/goagnes/layout/build/synthetic"
 	"github.com/goagnes/goagnes/layout/build/workspace"
+	"github.com/goagnes/goagnes/tests/fixture/child"
 )
 
 // Two builds of one input are equal byte by byte, whatever the memory, the threads and
@@ -233,32 +234,40 @@ func (endless) Scan(ctx context.Context, f func(src, dst []int64) error) error {
 	}
 }
 
-// TestMain lets the test binary be a build in another process.
-func TestMain(m *testing.M) {
-	if path := os.Getenv("BUILD_TEST_STORE"); path != "" {
-		if memory := os.Getenv("BUILD_TEST_MEMORY"); memory != "" {
-			if err := buildWithin(path, memory); err != nil {
-				panic(err)
-			}
-			// Not getrusage: it counts the test process that this one was forked from.
-			_, status, _ := strings.Cut(string(must(os.ReadFile("/proc/self/status"))), "VmHWM:")
-			status, _, _ = strings.Cut(status, "kB")
-			os.Stdout.WriteString(status)
-			os.Exit(0)
-		}
-		os.Exit(buildForTest(path))
+// buildTask is a build in a process of its own.
+type buildTask struct {
+	Store    string
+	Memory   int64  // MiB, of a graph that exceeds it; 0: a small graph, as follows
+	FileSize uint64 // bytes, the most that the system lets a file have; 0: any
+	Hang     bool   // in the midst of it
+}
+
+// TestBuildProcess is the process: it prints the memory that it took at most, or the
+// build's error.
+func TestBuildProcess(t *testing.T) {
+	var task buildTask
+	child.Only(t, &task)
+	if task.Memory == 0 {
+		buildForTest(t, task)
+		return
 	}
-	os.Exit(m.Run())
+	if err := buildWithin(task.Store, task.Memory); err != nil {
+		t.Fatal(err)
+	}
+	// Not getrusage: it counts the test process that this one was forked from.
+	_, status, _ := strings.Cut(string(must(os.ReadFile("/proc/self/status"))), "VmHWM:")
+	status, _, _ = strings.Cut(status, "kB")
+	fmt.Println("peak", strings.TrimSpace(status), "kB")
 }
 
 // buildWithin builds an R-MAT graph whose edges and features exceed the memory.
-func buildWithin(path, memory string) error {
+func buildWithin(path string, memory int64) error {
 	d, err := synthetic.New(synthetic.Options{Kind: synthetic.RMAT, NumNodes: 1 << 18, AvgDegree: 16, NumFeatures: 96})
 	if err != nil {
 		return err
 	}
 	_, err = Build(context.Background(), path, Options{Edges: d.Edges, Arrays: d.Arrays, Splits: d.Splits, NumNodes: d.NumNodes,
-		Memory: must(strconv.ParseInt(memory, 10, 64)) << 20})
+		Memory: memory << 20})
 	return err
 }
 
@@ -268,12 +277,12 @@ func TestPeakMemory(t *testing.T) {
 		t.Skip("builds a store of 180 MB")
 	}
 	path := filepath.Join(t.TempDir(), "store")
-	c := childBuild(path, "BUILD_TEST_MEMORY=40")
-	out, err := c.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v, %q", err, out)
+	out, err := child.Command(t, "TestBuildProcess", buildTask{Store: path, Memory: 40}).CombinedOutput()
+	var peak int64
+	if _, scan := fmt.Sscanf(string(out), "peak %d kB", &peak); err != nil || scan != nil {
+		t.Fatalf("%v, %v, %q", err, scan, out)
 	}
-	peak := must(strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)) >> 10
+	peak >>= 10
 	t.Logf("%d MiB resident at most, budget 40 MiB", peak)
 	if peak > 40+64 {
 		t.Errorf("%d MiB resident at most", peak)
@@ -282,15 +291,15 @@ func TestPeakMemory(t *testing.T) {
 }
 
 // buildForTest builds a store, says when it has begun, and prints its error.
-func buildForTest(path string) int {
+func buildForTest(t *testing.T, task buildTask) {
 	o := randomGraph(5, 20_000, 300_000, 100).options()
-	if n, err := strconv.ParseUint(os.Getenv("BUILD_TEST_FSIZE"), 10, 64); err == nil {
+	if task.FileSize > 0 {
 		signal.Ignore(syscall.SIGXFSZ)
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: n, Max: n}); err != nil {
-			panic(err)
+		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: task.FileSize, Max: task.FileSize}); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if os.Getenv("BUILD_TEST_HANG") != "" {
+	if task.Hang {
 		o.Progress = func(stage string, _, _ int64) {
 			if stage == "write node.x" {
 				os.Stdout.WriteString("begun\n")
@@ -298,28 +307,20 @@ func buildForTest(path string) int {
 			}
 		}
 	}
-	if _, err := build(context.Background(), path, o, workspace.Tuning{OnScratch: true, AreaBytes: 1 << 20}); err != nil {
-		os.Stdout.WriteString(err.Error() + "\n")
-		return 3
+	if _, err := build(context.Background(), task.Store, o, workspace.Tuning{OnScratch: true, AreaBytes: 1 << 20}); err != nil {
+		t.Fatal(err)
 	}
-	return 0
-}
-
-func childBuild(path string, env ...string) *exec.Cmd {
-	c := exec.Command(os.Args[0])
-	c.Env = append(append(os.Environ(), "BUILD_TEST_STORE="+path), env...)
-	return c
 }
 
 // A write that the system refuses, as on a full disk, ends the build and leaves nothing.
 func TestRefusedWrite(t *testing.T) {
 	t.Parallel()
-	for _, limit := range []string{"4096", "200000", "1500000", "4000000"} {
+	for _, limit := range []uint64{4096, 200_000, 1_500_000, 4_000_000} {
 		path := filepath.Join(t.TempDir(), "store")
-		out, err := childBuild(path, "BUILD_TEST_FSIZE="+limit).Output()
+		out, err := child.Command(t, "TestBuildProcess", buildTask{Store: path, FileSize: limit}).Output()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 3 || !bytes.Contains(out, []byte("file too large")) {
-			t.Errorf("limit %s: %v, %q", limit, err, out)
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !bytes.Contains(out, []byte("file too large")) {
+			t.Errorf("limit %d: %v, %q", limit, err, out)
 		}
 		onlyStore(t, path)
 	}
@@ -329,7 +330,7 @@ func TestRefusedWrite(t *testing.T) {
 // runs is left alone.
 func TestKilledBuild(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store")
-	c := childBuild(path, "BUILD_TEST_HANG=1")
+	c := child.Command(t, "TestBuildProcess", buildTask{Store: path, Hang: true})
 	out := must(c.StdoutPipe())
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

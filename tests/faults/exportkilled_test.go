@@ -14,19 +14,21 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/export"
+	"github.com/goagnes/goagnes/tests/fixture/child"
 	"github.com/goagnes/goagnes/tests/fixture/graph"
 	"github.com/goagnes/goagnes/tests/fixture/life"
 	"github.com/goagnes/goagnes/tests/fixture/tree"
 )
 
+// exportTask is what the process that is killed exports, and to where.
+type exportTask struct{ Store, Out string }
+
 // TestExportChild is the process that TestExportKilled kills.
 func TestExportChild(t *testing.T) {
-	store, out := os.Getenv("GOAGNES_EXPORT_STORE"), os.Getenv("GOAGNES_EXPORT_OUT")
-	if store == "" {
-		t.Skip("only as a child of TestExportKilled")
-	}
-	s := life.Open(t, store, goagnes.OpenOptions{Memory: 16 << 20, NumThreads: 1})
-	if _, err := goagnes.Export(context.Background(), s, out, graph.ExportOptions(3)); err != nil {
+	var task exportTask
+	child.Only(t, &task)
+	s := life.Open(t, task.Store, goagnes.OpenOptions{Memory: 16 << 20, NumThreads: 1})
+	if _, err := goagnes.Export(context.Background(), s, task.Out, graph.ExportOptions(3)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,23 +47,21 @@ func TestExportKilled(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "store")
 	graph.Ring(3000).Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
-	child := func(out string) *exec.Cmd {
-		c := exec.Command(os.Args[0], "-test.run=^TestExportChild$")
-		c.Env = append(os.Environ(), "GOAGNES_EXPORT_STORE="+path, "GOAGNES_EXPORT_OUT="+out)
-		return c
+	start := func(out string) *exec.Cmd {
+		return child.Command(t, "TestExportChild", exportTask{path, out})
 	}
 	whole := filepath.Join(dir, "whole")
-	start := time.Now()
-	if b, err := child(whole).CombinedOutput(); err != nil {
+	begun := time.Now()
+	if b, err := start(whole).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, b)
 	}
-	took := time.Since(start)
+	took := time.Since(begun)
 	want := tree.Read(t, whole)
 	out := filepath.Join(dir, "killed")
 	r := rand.New(rand.NewPCG(1, 2))
 	killed, resumed := 0, int64(0)
 	for i := 0; killed < kills && i < 20*kills; i++ {
-		c := child(out)
+		c := start(out)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -24,31 +24,25 @@ import (
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/goagnes/storage/inject"
+	"github.com/goagnes/goagnes/tests/fixture/child"
 )
 
-// The environment of a process that does a deed and is killed: which, where, and
-// at which of its operations, -1 for none.
-const (
-	victimDeed = "GOAGNES_TEST_DEED"
-	victimRoot = "GOAGNES_TEST_ROOT"
-	victimAt   = "GOAGNES_TEST_KILL_AT"
-)
+// victimTask is what a process that is killed does: which deed, where, and at which
+// of its operations it is killed, -1 for none.
+type victimTask struct {
+	Deed, Root string
+	At         int64
+}
 
-// TestVictim is the process that is killed; by itself it does nothing.
+// TestVictim is the process that TestKilled kills.
 func TestVictim(t *testing.T) {
-	name := os.Getenv(victimDeed)
-	if name == "" {
-		return
-	}
+	var task victimTask
+	child.Only(t, &task)
 	list := deeds(t, false)
-	d := list[slices.IndexFunc(list, func(d *deed) bool { return d.name == name })]
-	at, err := strconv.ParseInt(os.Getenv(victimAt), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := list[slices.IndexFunc(list, func(d *deed) bool { return d.name == task.Deed })]
 	var n atomic.Int64
 	fsys := inject.New(storage.OS, inject.Options{Fail: func(inject.Op) error {
-		if n.Add(1) == at+1 {
+		if n.Add(1) == task.At+1 {
 			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 				panic(err)
 			}
@@ -57,7 +51,7 @@ func TestVictim(t *testing.T) {
 		return nil
 	}})
 	fmt.Println("begun")
-	if err := d.run(os.Getenv(victimRoot), fsys); err != nil {
+	if err := d.run(task.Root, fsys); err != nil {
 		t.Fatal(err)
 	}
 	fmt.Println("operations", n.Load())
@@ -67,8 +61,8 @@ func TestVictim(t *testing.T) {
 // has begun.
 func victim(t *testing.T, d *deed, root string, at int64) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestVictim$")
-	c.Env = append(os.Environ(), victimDeed+"="+d.name, victimRoot+"="+root, fmt.Sprintf("%s=%d", victimAt, at), "TMPDIR="+t.TempDir())
+	c := child.Command(t, "TestVictim", victimTask{d.name, root, at})
+	c.Env = append(c.Env, "TMPDIR="+t.TempDir())
 	out, err := c.StdoutPipe()
 	if err == nil {
 		c.Stderr = os.Stderr

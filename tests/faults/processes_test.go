@@ -6,7 +6,6 @@ package faults
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -16,33 +15,30 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/goagnes/goagnes/goagnes"
+	"github.com/goagnes/goagnes/tests/fixture/child"
 	"github.com/goagnes/goagnes/tests/fixture/graph"
 	"github.com/goagnes/goagnes/tests/fixture/life"
 	"github.com/goagnes/goagnes/tests/fixture/tree"
 )
 
-// The environment of a process that reads a store beside others.
-const (
-	readerStore   = "GOAGNES_TEST_READ_STORE"
-	readerScratch = "GOAGNES_TEST_READ_SCRATCH"
-	readerNoRing  = "GOAGNES_TEST_READ_NO_RING"
-)
+// readerTask is what a process that reads a store beside others is given.
+type readerTask struct {
+	Store, Scratch string
+	NoRing         bool // the system forbids io_uring
+}
 
-// TestReader is a process that TestProcesses and TestRingForbidden start; by
-// itself it does nothing.
+// TestReader is a process that TestProcesses and TestRingForbidden start.
 func TestReader(t *testing.T) {
-	path := os.Getenv(readerStore)
-	if path == "" {
-		return
-	}
-	forbidden := os.Getenv(readerNoRing) != ""
+	var task readerTask
+	child.Only(t, &task)
+	path, forbidden := task.Store, task.NoRing
 	if forbidden {
 		forbidRing(t)
 	}
 	before := life.TakeCensus(t)
 	g, seed := graph.Ring(3000), uint64(8)
 	p := graph.Plan{Fanouts: []int{5, 4}, Input: goagnes.InputNodes{Split: "train"}, Batch: 24, Shuffle: true}
-	s := life.Open(t, path, goagnes.OpenOptions{Memory: 7 << 19, NumThreads: 2, Scratch: os.Getenv(readerScratch)})
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: 7 << 19, NumThreads: 2, Scratch: task.Scratch})
 	l := life.Load(t, s, p.Options(seed))
 	g.HoldEqual(t, l, p.Options(seed), g.Plain(p, seed).Epoch(0))
 	st := l.Stats()
@@ -85,13 +81,6 @@ func TestReader(t *testing.T) {
 	fmt.Println("read")
 }
 
-func reader(t *testing.T, path, scratch string, env ...string) *exec.Cmd {
-	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestReader$")
-	c.Env = append(append(os.Environ(), readerStore+"="+path, readerScratch+"="+scratch), env...)
-	return c
-}
-
 // TestProcesses reads one store in two processes, each with scratch of its own in
 // one folder.
 func TestProcesses(t *testing.T) {
@@ -99,7 +88,7 @@ func TestProcesses(t *testing.T) {
 	graph.Ring(3000).Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
 	ended := make(chan error, 2)
 	for range 2 {
-		c := reader(t, path, scratch)
+		c := child.Command(t, "TestReader", readerTask{Store: path, Scratch: scratch})
 		go func() {
 			out, err := c.CombinedOutput()
 			if err != nil || !strings.Contains(string(out), "read\n") {
@@ -121,7 +110,7 @@ func TestProcesses(t *testing.T) {
 func TestRingForbidden(t *testing.T) {
 	path, scratch := filepath.Join(t.TempDir(), "store"), t.TempDir()
 	graph.Ring(3000).Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
-	out, err := reader(t, path, scratch, readerNoRing+"=1").CombinedOutput()
+	out, err := child.Command(t, "TestReader", readerTask{Store: path, Scratch: scratch, NoRing: true}).CombinedOutput()
 	switch {
 	case strings.Contains(string(out), "no filter:"):
 		t.Skipf("the system takes no filter of system calls: %s", out)

@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	// shares nothing with the engine that it is held against.
 	"tests/fixture/sampler": {},
 	"tests/fixture/place":   {},
+	"tests/fixture/child":   {},
 	"tests/fixture/refusal": {"goagnes/memory"},
 	"tests/fixture/life":    {"goagnes/memory", "goagnes"},
 	"tests/fixture/graph":   {"layout", "goagnes/train", "goagnes", "tests/fixture/sampler"},

@@ -10,7 +10,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/train"
+	"github.com/goagnes/goagnes/tests/fixture/child"
 	"github.com/goagnes/goagnes/tests/fixture/life"
 	"github.com/goagnes/goagnes/tests/fixture/place"
 )
@@ -70,17 +70,11 @@ func takeVitals(s *goagnes.Store, epoch int64) vitals {
 	return v
 }
 
-// TestLongRunChild is the process: it does what the environment says and prints
+// TestLongRunChild is the process: it does what it is told and prints
 // its vitals.
 func TestLongRunChild(t *testing.T) {
 	var run longRun
-	text := os.Getenv("GOAGNES_LONG_RUN")
-	if text == "" {
-		t.Skip("a part of the tests of long runs")
-	}
-	if err := json.Unmarshal([]byte(text), &run); err != nil {
-		t.Fatal(err)
-	}
+	child.Only(t, &run)
 	s := life.Open(t, run.Store, goagnes.OpenOptions{Memory: run.Memory, NumThreads: 2})
 	var all []vitals
 	var kept [][]byte
@@ -120,13 +114,7 @@ func TestLongRunChild(t *testing.T) {
 // live runs the process and returns its vitals.
 func live(t *testing.T, run longRun) []vitals {
 	t.Helper()
-	text, err := json.Marshal(run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(os.Args[0], "-test.run=^TestLongRunChild$")
-	c.Env = append(os.Environ(), "GOAGNES_LONG_RUN="+string(text))
-	out, err := c.CombinedOutput()
+	out, err := child.Command(t, "TestLongRunChild", run).CombinedOutput()
 	_, after, found := bytes.Cut(out, []byte("\nvitals "))
 	if err != nil || !found {
 		t.Fatalf("%v\n%s", err, out)
