@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -271,10 +273,19 @@ func buildWithin(path string, memory int64) error {
 	return err
 }
 
+// raceDetector tells whether the test binary was built with -race.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
 // The largest resident set of a build stays within its budget and 64 MiB.
 func TestPeakMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a store of 180 MB")
+	}
+	if raceDetector() {
+		t.Skip("the race detector takes memory of its own for every byte that is used")
 	}
 	path := filepath.Join(t.TempDir(), "store")
 	out, err := child.Command(t, "TestBuildProcess", buildTask{Store: path, Memory: 40}).CombinedOutput()

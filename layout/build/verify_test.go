@@ -215,6 +215,24 @@ func TestVerifyWhatIsNoStore(t *testing.T) {
 	if _, err := verify.Store(context.Background(), path, verify.Options{Memory: 1 << 20}); !errors.As(err, &budget) {
 		t.Errorf("err = %v", err)
 	}
+	// The first refusal names what is enough, and the least that is.
+	for _, settings := range []Options{{BlockSize: 4096}, {BlockSize: 2 << 20}, {BlockSize: 1 << 20, Compression: "zstd"}} {
+		o := randomGraph(2, 3000, 40_000, 4).options()
+		o.BlockSize, o.Compression = settings.BlockSize, settings.Compression
+		path, _ := buildIn(t, o, workspace.Tuning{})
+		for _, memory := range []int64{1, 1 << 20, 0} {
+			if memory == 0 {
+				memory = budget.Total - budget.Free + budget.Need - 1
+			}
+			if _, err := verify.Store(context.Background(), path, verify.Options{Memory: memory}); !errors.As(err, &budget) {
+				t.Errorf("%v: %d bytes: err = %v", settings, memory, err)
+			}
+		}
+		enough := budget.Total - budget.Free + budget.Need
+		if report, err := verify.Store(context.Background(), path, verify.Options{Memory: enough}); err != nil || len(report.Findings) != 0 {
+			t.Errorf("%v: %d bytes, as was advised: %v", settings, enough, err)
+		}
+	}
 }
 
 // least is the least budget that verification of a store accepts.

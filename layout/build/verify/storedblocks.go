@@ -18,6 +18,9 @@ type storedBlocks struct {
 	decompress *layout.BlockDecompressor
 }
 
+// compressedBlocks is the room for restoring a compressed block, in blocks.
+const compressedBlocks = 3
+
 // storedBlocks begins at the first block. places is at the start of the table of
 // places, or nil.
 func (v *verifier) storedBlocks(places *cursor) (*storedBlocks, error) {
@@ -26,7 +29,7 @@ func (v *verifier) storedBlocks(places *cursor) (*storedBlocks, error) {
 		return s, nil
 	}
 	var err error
-	if s.columns, err = v.mem.Map("a compressed graph block", 3*v.m.Settings.BlockSize); err != nil {
+	if s.columns, err = v.mem.Map("a compressed graph block", compressedBlocks*v.m.Settings.BlockSize); err != nil {
 		return nil, err
 	}
 	s.decompress = layout.NewBlockDecompressor(s.columns.Bytes)

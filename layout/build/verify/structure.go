@@ -25,6 +25,9 @@ type cursor struct {
 // cursorBytes is the buffer of a cursor.
 const cursorBytes = 64 * layout.PageSize
 
+// graphCursors is how many sections are compared with the graph blocks.
+const graphCursors = 5
+
 // take returns the next n bytes, n at most cursorBytes/2.
 func (c *cursor) take(n int) ([]byte, error) {
 	if len(c.have) < n {

@@ -206,7 +206,10 @@ func (v *verifier) pages() error {
 	for i := range v.m.Sections {
 		v.total += v.m.Sections[i].FileBytes()
 	}
-	chunks, err := v.mem.Map("pages being verified", verifyDepth*verifyChunk+tableChunk)
+	if need := v.least(); need > v.mem.Free() {
+		return &ledger.BudgetError{Consumer: "verification", Need: need, Free: v.mem.Free(), Total: v.mem.Total}
+	}
+	chunks, err := v.mem.Map("pages being verified", pagesBytes)
 	if err != nil {
 		return err
 	}
@@ -223,7 +226,23 @@ const (
 	verifyChunk = 512 << 10
 	verifyDepth = 4 // pieces being read
 	tableChunk  = 16 * layout.PageSize
+	pagesBytes  = verifyDepth*verifyChunk + tableChunk
 )
+
+// least returns what verification takes at least: the pages with the largest root
+// table; or, after them, a graph block and the sections that are compared with it.
+func (v *verifier) least() int64 {
+	roots := int64(0)
+	for i := range v.m.Sections {
+		_, _, _, rootBytes := v.m.Sections[i].Checksums()
+		roots = max(roots, rootBytes)
+	}
+	block := v.m.Settings.BlockSize
+	if v.m.Settings.Compression != "" {
+		block += compressedBlocks * v.m.Settings.BlockSize
+	}
+	return max(pagesBytes+roots, block+graphCursors*cursorBytes)
+}
 
 // openSums opens the checksum file.
 func (v *verifier) openSums() error {
