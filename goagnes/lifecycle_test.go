@@ -18,6 +18,8 @@ import (
 
 	"github.com/goagnes/goagnes/goagnes"
 	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
 	"github.com/goagnes/goagnes/tests/fixture/graph"
 	"github.com/goagnes/goagnes/tests/fixture/life"
 	"github.com/goagnes/goagnes/tests/fixture/tree"
@@ -338,4 +340,119 @@ func TestMisuse(t *testing.T) {
 	fanouts[0], seed = -1, 2 // the caller's again
 	o.NumNeighbors = []int{2}
 	g.HoldEqual(t, l, o, want)
+}
+
+// Opening a store removes the scratch of killed processes, whether or not it needs
+// scratch itself, and leaves that of those which live.
+func TestOpenRemovesAbandonedScratch(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "store")
+	graph.Ring(50).Build(t, path, goagnes.BuildOptions{BlockSize: 4096})
+	killed := filepath.Join(dir, "goagnes-scratch-1-0123456789abcdef")
+	if err := os.MkdirAll(filepath.Join(killed, "rows"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	lives, err := storage.OpenScratch(nil, []string{dir}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lives.Close()
+	if err := os.MkdirAll(killed, 0o700); err != nil { // OpenScratch removes it as well
+		t.Fatal(err)
+	}
+	life.Open(t, path, goagnes.OpenOptions{Memory: 8 << 20})
+	if _, err := os.Lstat(killed); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed process left is there: %v", err)
+	}
+	if _, err := os.Lstat(lives.Dir()); err != nil {
+		t.Errorf("what is in use is gone: %v", err)
+	}
+}
+
+// Reads of nodes beside an epoch in the least memory that is enough for it: no
+// minibatch fails for what they take, and they do not for what it has taken.
+func TestReadsBesideAnEpoch(t *testing.T) {
+	g := graph.Ring(4000)
+	path := filepath.Join(t.TempDir(), "store")
+	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
+	seed := uint64(8)
+	o := goagnes.LoaderOptions{NumNeighbors: []int{4, 4}, BatchSize: 100, HyperbatchSize: 4, Shuffle: true, Seed: &seed}
+	least := int64(1)
+	for range 3 {
+		s, err := goagnes.Open(path, goagnes.OpenOptions{Memory: least})
+		if err == nil {
+			_, err = goagnes.NewLoader(s, o)
+			s.Close()
+		}
+		var refused *memory.BudgetError
+		if errors.As(err, &refused) {
+			least = refused.Enough
+		}
+	}
+	for _, budget := range []int64{least, least * 11 / 10, least * 3 / 2, 2 * least} {
+		readBesideEpochs(t, path, budget, o)
+	}
+}
+
+// readBesideEpochs reads rows on three threads while a loader goes through epochs.
+func readBesideEpochs(t *testing.T, path string, budget int64, o goagnes.LoaderOptions) {
+	ctx := context.Background()
+	s := life.Open(t, path, goagnes.OpenOptions{Memory: budget})
+	l := life.Load(t, s, o)
+	stop := make(chan struct{})
+	var reading sync.WaitGroup
+	reads := make([]int, 3)
+	for i := range reads {
+		reading.Go(func() {
+			ids := make([]int64, 3000)
+			for k := range ids {
+				ids[k] = int64(k*7+i) % 4000
+			}
+			info := s.NodeArrays()["x"]
+			width, _ := layout.ParseDType(info.DType)
+			row := int64(width.Size())
+			for _, n := range info.RowShape {
+				row *= n
+			}
+			out := make([]byte, row*int64(len(ids)))
+			for ; ; reads[i]++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := s.ReadNodes(ctx, "x", goagnes.Nodes{IDs: ids}, out); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 3 {
+		if err := l.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		for {
+			b, err := l.Next(ctx)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Errorf("within %d bytes: %v", budget, err)
+				break
+			}
+			b.Release()
+		}
+	}
+	close(stop)
+	reading.Wait()
+	t.Logf("%v reads within %d KiB", reads, budget>>10)
+	for i, n := range reads {
+		if n == 0 {
+			t.Errorf("thread %d has read nothing", i)
+		}
+	}
+	if peak := s.Usage().PeakMemory; peak > budget {
+		t.Errorf("%d bytes are used of %d", peak, budget)
+	}
 }

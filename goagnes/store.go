@@ -173,6 +173,7 @@ func (s *Store) open() error {
 		return err
 	}
 	s.chooseScratch()
+	storage.RemoveAbandoned(s.options.FS, s.spill) // of those that were killed, also where nothing is spilled now
 	if err := s.reserve("checksums", s.files.MemoryBytes()); err != nil {
 		return err
 	}
