@@ -66,6 +66,7 @@ var layers = map[string][]string{
 	"tests/fixture/sampler": {},
 	"tests/fixture/place":   {},
 	"tests/fixture/child":   {},
+	"tests/fixture/space":   {"goagnes/storage", "layout/build/ledger", "layout/build/workspace"},
 	"tests/fixture/refusal": {"goagnes/memory"},
 	"tests/fixture/life":    {"goagnes/memory", "goagnes"},
 	"tests/fixture/graph":   {"layout", "goagnes/train", "goagnes", "tests/fixture/sampler"},
