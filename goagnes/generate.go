@@ -2,6 +2,8 @@ package goagnes
 
 import (
 	"context"
+	"strconv"
+	"strings"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
@@ -38,8 +40,14 @@ type GenerateOptions struct {
 // train (10 %), val (5 %) and test (10 %); or, where o.Raw names a directory,
 // as .npy files there, without a store: then the report is nil. The graph is a
 // pure function of the options down to Seed; see package
-// [github.com/goagnes/goagnes/layout/build/synthetic].
+// [github.com/goagnes/goagnes/layout/build/synthetic]. Options that shape a store,
+// Order to Compression, Stripes and Overwrite, are refused beside Raw.
 func Generate(ctx context.Context, path string, o GenerateOptions) (*BuildReport, error) {
+	if o.Raw != "" {
+		if err := o.refuseWithRaw(); err != nil {
+			return nil, err
+		}
+	}
 	so := synthetic.Options{Kind: o.Kind, NumNodes: o.NumNodes, AvgDegree: o.AvgDegree, NumFeatures: o.NumFeatures, NumClasses: o.NumClasses, Seed: o.Seed}
 	if so.Kind == "" {
 		so.Kind = synthetic.Community
@@ -62,4 +70,32 @@ func Generate(ctx context.Context, path string, o GenerateOptions) (*BuildReport
 		Order: o.Order, BlockSize: o.BlockSize, Compression: o.Compression, Memory: o.Memory, Scratch: o.Scratch, ScratchLimit: o.ScratchLimit,
 		NumThreads: o.NumThreads, IO: o.IO, Stripes: o.Stripes, Overwrite: o.Overwrite, Progress: o.Progress, FS: o.FS,
 	})
+}
+
+// refuseWithRaw refuses what shapes a store where none is made.
+func (o *GenerateOptions) refuseWithRaw() error {
+	order := o.Order
+	if order == "auto" {
+		order = ""
+	}
+	size := ""
+	if o.BlockSize != 0 && o.BlockSize != layout.DefaultBlockSize {
+		size = strconv.FormatInt(o.BlockSize, 10)
+	}
+	compression := o.Compression
+	if compression == "none" {
+		compression = ""
+	}
+	overwrite := ""
+	if o.Overwrite {
+		overwrite = "true"
+	}
+	for _, option := range []struct{ name, value string }{
+		{"order", order}, {"block_size", size}, {"compression", compression}, {"stripes", strings.Join(o.Stripes, ",")}, {"overwrite", overwrite},
+	} {
+		if option.value != "" {
+			return &UnsupportedError{option.name, option.value, "raw writes arrays, and no store; give it to build"}
+		}
+	}
+	return nil
 }

@@ -1,7 +1,7 @@
 """Checking arguments: each error names the argument and its value.
 
-What an argument's own methods raise (``__index__``, ``__repr__`` of an object of the
-caller's) reaches the caller as it is.
+What an argument's ``__index__`` or ``__iter__`` raises reaches the caller as it is; what
+its ``__repr__`` raises does not take the place of the error that shows it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SHOWN = 80  # characters of a value in an error
 
 
 def shown(value: object) -> str:
-    """A value for an error's text: its repr where that is short."""
+    """A value for an error's text: its repr where there is one, and it is short."""
     try:
         text = repr(value)
-    except ValueError:  # an integer of more digits than Python converts
+    except Exception:  # an integer of too many digits, a tensor without storage, an object of the caller's
         text = ""
     return text if 0 < len(text) <= _SHOWN else f"a {type(value).__name__}"
 
@@ -93,8 +93,8 @@ def fanouts(name: str, value: Any) -> list[int]:
         raise UsageError(f"{name}={shown(value)}; it must be a list of integers, one a hop")
     try:
         given = iter(value)
-    except TypeError:  # of an array without dimensions
-        raise UsageError(f"{name}={shown(value)}; it must be a list of integers, one a hop") from None
+    except (TypeError, RuntimeError) as error:  # an array without dimensions, a tensor without storage
+        raise UsageError(f"{name}={shown(value)}; it must be a list of integers, one a hop") from error
     hops: list[int] = []
     for hop, k in enumerate(given):
         if hop >= _MAX_HOPS:  # of an endless iterator too

@@ -46,8 +46,12 @@ def to_numpy(name: str, value: ArrayLike) -> tuple[np.ndarray[Any, Any], str]:
 
         if value.device.type != "cpu":
             raise UnsupportedError(f"{name} is on device {value.device}; call .cpu() first")
+        if value.is_nested:
+            raise UnsupportedError(f"{name} is a nested tensor; only tensors of one shape are taken")
         if value.layout != torch.strided:
             raise UnsupportedError(f"{name} is a {value.layout} tensor; only strided ones are taken")
+        if _beyond_storage(value):
+            raise InputError(f"{name} is a tensor whose storage was freed or made smaller")
         value = value.detach()
         if value.dtype == torch.bfloat16:
             return value.view(torch.uint16).numpy(), "bfloat16"
@@ -70,6 +74,14 @@ def to_numpy(name: str, value: ArrayLike) -> tuple[np.ndarray[Any, Any], str]:
     if value.dtype.newbyteorder("=") not in _DTYPES:
         raise InputError(f"{name} has element type {value.dtype}, which goagnes does not store")
     return value, value.dtype.newbyteorder("=").name
+
+
+def _beyond_storage(value: Any) -> bool:
+    """Whether a strided tensor has elements outside of its memory; torch looks for that at views only."""
+    if value.numel() == 0:
+        return False
+    last = value.storage_offset() + sum((n - 1) * stride for n, stride in zip(value.shape, value.stride(), strict=True))
+    return bool((last + 1) * value.element_size() > value.untyped_storage().nbytes())
 
 
 def _listed(value: Sequence[Any]) -> int:
@@ -142,7 +154,8 @@ def dtype_name(name: str, value: object) -> str | None:
     """numpy's name of an element type given as text, numpy or torch dtype; None stays None."""
     if value is None:
         return None
-    if not isinstance(value, str | type | np.dtype) and type(value).__module__ != "torch":
+    torch_dtype = getattr(sys.modules.get("torch"), "dtype", ())
+    if not isinstance(value, str | type | np.dtype) and not isinstance(value, torch_dtype):
         raise UsageError(f"{name}={shown(value)} is not an element type")
     text = str(value)
     if text.startswith("torch."):
@@ -150,7 +163,7 @@ def dtype_name(name: str, value: object) -> str | None:
     if text == "bfloat16":
         return text
     try:
-        dtype = np.dtype(value)  # type: ignore[call-overload]
+        dtype = np.dtype(value)
     except (TypeError, ValueError, SyntaxError):  # numpy reads texts as expressions
         raise UsageError(f"{name}={shown(value)} is not an element type") from None
     if dtype.newbyteorder("=") not in _DTYPES:

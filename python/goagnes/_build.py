@@ -246,7 +246,8 @@ def generate(
     ``order``, ``block_size`` and ``compression`` shape the store as in :func:`build`.
 
     With ``raw`` a directory gets edge_index.npy, x.npy, y.npy, split_NAME.npy and
-    num_nodes.npy, for :func:`build`; the result is then None.
+    num_nodes.npy, for :func:`build`; the result is then None, and what shapes a store, or
+    ``overwrite``, is refused.
     """
     target, name = (path, "path") if raw is None else (raw, "raw")
     if target is None or (path is not None and raw is not None):

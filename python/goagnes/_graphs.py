@@ -105,7 +105,7 @@ def _scipy(value: Any) -> Graph:
 def _sparse_tensor(value: Any) -> Graph | None:
     import torch
 
-    if value.layout == torch.strided:
+    if value.layout == torch.strided or value.is_nested:
         return None
     if value.layout != torch.sparse_coo:
         raise UnsupportedError(f"edge_index is a {value.layout} tensor; call .to_sparse_coo() first")

@@ -151,7 +151,7 @@ class NodeArray:
             raise UnsupportedError(f"{self._name} is bfloat16, which numpy does not have; index it for a torch tensor")
         try:
             dtype = None if dtype is None else np.dtype(dtype)
-        except (ValueError, SyntaxError):  # numpy reads texts as expressions
+        except (ValueError, SyntaxError, RuntimeError):  # numpy reads texts as expressions, and shows what it refuses
             raise TypeError(f"dtype={shown(dtype)} is not an element type") from None
         whole: Array = self[:]
         return whole if dtype is None else whole.astype(dtype, copy=False)

@@ -51,6 +51,23 @@ def test_raw_equals_store(tmp_path):
                 np.testing.assert_array_equal(one[name], other[name])
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("order", "degree"),
+        ("block_size", "64KiB"),
+        ("compression", "zstd"),
+        ("stripes", ["a", "b"]),
+        ("overwrite", True),
+    ],
+)
+def test_raw_refuses_a_shape(tmp_path, option, value):
+    """Arrays have no order, blocks or compression: what would be passed over is refused by name."""
+    with pytest.raises(ga.UnsupportedError, match=f"{option}="):
+        ga.generate(raw=tmp_path / "raw", num_nodes=100, **{option: value})
+    assert not (tmp_path / "raw").exists()
+
+
 def test_compressed(tmp_path):
     """Compression is that of the store alone: the graph is the same."""
     options = {"num_nodes": 3000, "num_features": 2, "num_classes": 4, "block_size": "64KiB"}

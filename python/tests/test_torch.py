@@ -127,6 +127,28 @@ def test_tensors_that_are_refused(tmp_path):
         ga.build(tmp_path / "s", torch.empty((2, 4), dtype=torch.int64, device="meta"))
     with pytest.raises(ga.InputError, match="complex64"):
         ga.build(tmp_path / "s", edges, torch.zeros((2, 3), dtype=torch.complex64))
+    for layout in (torch.strided, torch.jagged):
+        nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+        with pytest.raises(ga.UnsupportedError, match="nested"):
+            ga.build(tmp_path / "s", nested)
+    with pytest.raises(ga.UsageError, match="feature_dtype=a Tensor is not"):
+        ga.build(tmp_path / "s", edges, torch.ones(2, 3), feature_dtype=torch.nested.nested_tensor([torch.ones(2)]))
+
+
+def test_tensors_beyond_their_storage(tmp_path):
+    """Memory that was taken from under a tensor is not read, and neither is what numpy puts in its place."""
+    import torch
+
+    edges = torch.tensor([[0, 1], [1, 0]])
+    for left in (0, 8, 40):
+        for x in (torch.ones(2, 3, dtype=torch.float64), torch.ones(2, 12, dtype=torch.bfloat16)):
+            x.untyped_storage().resize_(left)
+            with pytest.raises(ga.InputError, match="x is a tensor whose storage was freed"):
+                ga.build(tmp_path / "s", edges, x)
+    x = torch.arange(12.0).reshape(4, 3)
+    x.untyped_storage().resize_(6 * 4)
+    with ga.build(tmp_path / "s", edges, x[:2]) as store:  # what is left of it is whole
+        np.testing.assert_array_equal(store.x[:], np.arange(6.0, dtype=np.float32).reshape(2, 3))
 
 
 def test_importing_goagnes_does_not_import_torch():

@@ -215,6 +215,9 @@ if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
     warnings.simplefilter("ignore")
     faulthandler.enable()
+    torch = sys.argv[2:] == ["torch"]
+    if torch and importlib.util.find_spec("torch_geometric"):
+        importlib.import_module("torch_geometric")  # which can take longer than a call may
     with tempfile.TemporaryDirectory(prefix="hostile") as temporary:
-        counts = group(sys.argv[1], Path(temporary), tensors() if sys.argv[2:] == ["torch"] else ALL)
+        counts = group(sys.argv[1], Path(temporary), tensors() if torch else ALL)
     print(json.dumps(counts))

@@ -193,6 +193,7 @@ def tensors() -> list[Value]:
         ("a sparse tensor", lambda: torch.eye(3).to_sparse()),
         ("a sparse tensor by rows", lambda: torch.eye(3).to_sparse_csr()),
         ("a quantized tensor", lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)),
+        ("a nested tensor", lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])),
         ("a tensor with a gradient", lambda: torch.ones(2, 3, requires_grad=True)),
         ("a bfloat16 tensor", lambda: torch.ones(2, 3, dtype=torch.bfloat16)),
         ("an 8-bit float tensor", lambda: torch.ones(3).to(torch.float8_e5m2)),
@@ -206,7 +207,16 @@ def tensors() -> list[Value]:
         ("an element type", lambda: torch.complex64),
         ("a device", lambda: torch.device("cpu")),
         ("a storage", lambda: torch.ones(3).untyped_storage()),
+        ("a tensor whose storage is gone", _emptied),
     ]
+
+
+def _emptied() -> Any:
+    import torch
+
+    tensor = torch.arange(6)
+    tensor.untyped_storage().resize_(0)
+    return tensor
 
 
 _IN_CONTAINERS = {"None", "-1", "1.5", "nan", "'x'", "True", repr(2**63), repr(2**200), "''", "'a\\x00b'", "'\\udcff'"}

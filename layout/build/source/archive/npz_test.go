@@ -85,3 +85,31 @@ func TestArchiveRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestRepeatedColumnShowsUpFront: a column that a row has twice is refused by Check,
+// before a build reads its edges, also where one of the values is zero; the same
+// column in the next row is none.
+func TestRepeatedColumnShowsUpFront(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		indices    []byte
+		values     []byte
+	}{
+		{"distinct", "", sourcetest.Ints([]int64{4}, 2, 0, 1, 1), sourcetest.Floats([]int64{4}, 5, 6, 7, 8)},
+		{"twice", "x_indices[2]: column 0 a second time in row 2", sourcetest.Ints([]int64{4}, 2, 0, 0, 1), sourcetest.Floats([]int64{4}, 5, 6, 7, 8)},
+		{"twice, the first zero", "x_indices[2]: column 0 a second time in row 2", sourcetest.Ints([]int64{4}, 2, 0, 0, 1), sourcetest.Floats([]int64{4}, 5, 0, 7, 8)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			files := sourcetest.Small()
+			files["x_indices"], files["x_data"] = c.indices, c.values
+			d, err := formats.Open(context.Background(), sourcetest.Archive(t, zip.Deflate, files), "npz", source.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = d.Arrays["x"].(source.Checker).Check(context.Background())
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

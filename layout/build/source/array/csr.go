@@ -54,7 +54,7 @@ func (c *CSRRows) DType() layout.DType { return c.data.Header.DType }
 func (c *CSRRows) Name() string        { return c.name }
 
 // Check reads the places of the values and returns the first that is none in the
-// matrix. A place that is there twice shows when rows are made.
+// matrix, or is there a second time. It takes a bit for each column.
 func (c *CSRRows) Check(ctx context.Context) error {
 	if c.columns == 0 || c.rows == 0 {
 		return ctx.Err()
@@ -73,18 +73,27 @@ func (c *CSRRows) Check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	seen := make([]uint64, (c.columns+63)/64) // at most 8 MiB, by MaxRowBytes
 	for r := range c.rows {
-		if r&0xffff == 0 && ctx.Err() != nil {
+		if r&0xfff == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		end, err := c.end(indptr, r, last)
 		if err != nil {
 			return err
 		}
+		if last < end {
+			clear(seen)
+		}
 		for ; last < end; last++ {
-			if _, err := c.column(indices, last); err != nil {
+			col, err := c.column(indices, last)
+			if err != nil {
 				return err
 			}
+			if seen[col>>6]>>(col&63)&1 != 0 {
+				return c.repeated(last, col, r)
+			}
+			seen[col>>6] |= 1 << (col & 63)
 		}
 	}
 	return c.whole(last)
@@ -115,6 +124,11 @@ func (c *CSRRows) column(indices *Elements, at int64) (int64, error) {
 		err = source.ErrorAt(c.indices.Name(), at, "column %d of a matrix of %d columns", col, c.columns)
 	}
 	return col, err
+}
+
+// repeated is the fault of value number at, the second of its column in row.
+func (c *CSRRows) repeated(at, col, row int64) error {
+	return source.ErrorAt(c.indices.Name(), at, "column %d a second time in row %d; sum duplicates first", col, row)
 }
 
 // whole checks that the rows end where the values do.
@@ -170,7 +184,7 @@ func (c *CSRRows) Scan(ctx context.Context, f func(first int64, rows []byte) err
 				cell := row[col*size : (col+1)*size]
 				for _, x := range cell {
 					if x != 0 {
-						return source.ErrorAt(c.indices.Name(), last, "column %d a second time in row %d; sum duplicates first", col, first+r)
+						return c.repeated(last, col, first+r)
 					}
 				}
 				copy(cell, v)
