@@ -52,7 +52,7 @@ func TestRankedIDs(t *testing.T) {
 		for i := range src {
 			far[i], far2[i] = src[i]*scale, dst[i]*scale
 		}
-		for name, tune := range map[string]workspace.Tuning{"": {}, "no bitmap": {BitmapBytes: 64}, "runs": {BitmapBytes: 64, RunBytes: 20 << 10}} {
+		for name, tune := range map[string]workspace.Tuning{"": {}, "just enough": {BitmapBytes: 14_000}, "no bitmap": {BitmapBytes: 64}, "runs": {BitmapBytes: 64, RunBytes: 20 << 10}} {
 			t.Run(fmt.Sprint(scale, name), func(t *testing.T) {
 				o := g.options()
 				o.NumNodes, o.Edges, o.IDs, o.Memory = 0, edgesOf(far, far2), layout.IDsRank, 64<<20

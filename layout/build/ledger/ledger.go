@@ -93,14 +93,19 @@ func (r *Region) Close() {
 	r.Mapped, r.Bytes = nil, nil
 }
 
-// Shrink returns the pages past the first n bytes to the system.
+// Shrink leaves the first n bytes, and returns the pages past them to the system; a
+// region of fewer bytes stays as it is.
 func (r *Region) Shrink(n int64) {
+	if n >= int64(len(r.Bytes)) {
+		return
+	}
 	size := (n + 4095) &^ 4095
 	if size == 0 {
 		r.Close()
 		return
 	}
-	if size >= int64(len(r.Mapped)) {
+	r.Bytes = r.Bytes[:n:n]
+	if size == int64(len(r.Mapped)) {
 		return
 	}
 	m, err := unix.Mremap(r.Mapped, int(size), 0)
@@ -108,7 +113,7 @@ func (r *Region) Shrink(n int64) {
 		return // the larger mapping stays, and stays counted
 	}
 	r.ledger.Discharge(int64(len(r.Mapped)) - size)
-	r.Mapped, r.Bytes = m, m[:n]
+	r.Mapped, r.Bytes = m, m[:n:n]
 }
 
 // word is an element of a table.

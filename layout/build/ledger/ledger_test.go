@@ -70,7 +70,9 @@ func TestAdvice(t *testing.T) {
 func TestMap(t *testing.T) {
 	l := New(1 << 30)
 	for _, c := range []struct{ bytes, shrunk, size, after int64 }{
-		{0, 0, 0, 0}, {1, 1, 4096, 4096}, {4096, 0, 4096, 0}, {4097, 4096, 8192, 4096}, {5 << 20, 100, 5 << 20, 4096}, {10000, 20000, 12288, 12288},
+		{0, 0, 0, 0}, {1, 1, 4096, 4096}, {4096, 0, 4096, 0}, {4097, 4096, 8192, 4096}, {5 << 20, 100, 5 << 20, 4096},
+		{10000, 9000, 12288, 12288}, // within the last page
+		{10000, 20000, 12288, 12288},
 	} {
 		r, err := l.Map("a table", c.bytes)
 		if err != nil {
@@ -86,8 +88,8 @@ func TestMap(t *testing.T) {
 			r.Bytes[i] = byte(i * 7)
 		}
 		r.Shrink(c.shrunk)
-		if r.Size() != c.after || l.Used != c.after {
-			t.Errorf("%d bytes made %d: size %d, used %d", c.bytes, c.shrunk, r.Size(), l.Used)
+		if r.Size() != c.after || l.Used != c.after || int64(len(r.Bytes)) != min(c.bytes, c.shrunk) {
+			t.Errorf("%d bytes made %d: %d, size %d, used %d", c.bytes, c.shrunk, len(r.Bytes), r.Size(), l.Used)
 		}
 		for i := range r.Bytes {
 			if r.Bytes[i] != byte(i*7) {
