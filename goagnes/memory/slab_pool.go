@@ -187,7 +187,9 @@ func (p *SlabPool) Retry(ctx context.Context, mayHold int64, f func() error) err
 		if err == nil || !errors.As(err, &refused) {
 			return err
 		}
-		p.Trim()
+		if p.Trim() { // what was released before or while f ran
+			continue
+		}
 		before := p.Counters().InUse
 		for held := before; held >= before; held = p.Counters().InUse {
 			seen := atomic.LoadInt32(wakeWord())
@@ -349,12 +351,14 @@ func (p *SlabPool) Counters() SlabCounters {
 }
 
 // Trim unmaps the slabs that nobody holds and returns their bytes to the
-// budget.
-func (p *SlabPool) Trim() {
+// budget; it tells whether there were some.
+func (p *SlabPool) Trim() (some bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.unmapFreeLocked() {
+		some = true
 	}
+	return some
 }
 
 // Close drops the pool's references and its lease. Slabs that consumers hold

@@ -159,6 +159,45 @@ func TestSlabRefusals(t *testing.T) {
 	s.Release()
 }
 
+// Memory that an idle minibatch takes is no want of memory: it is given back and what
+// lacked it runs again, also where the consumer asks and holds what it may.
+func TestSlabRetryWithoutIdle(t *testing.T) {
+	for _, holds := range []int64{0, 1} {
+		budget := NewBudget((holds + 1) * slabUnit)
+		p := NewSlabPool(budget, 0)
+		var held []*Slab
+		for range holds + 1 {
+			s, err := p.Get(context.Background(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			held = append(held, s)
+		}
+		held[0].Release()
+		tries := 0
+		var lease *Lease
+		err := p.Retry(context.Background(), holds, func() (err error) {
+			tries++
+			lease, err = budget.Reserve("a step", slabUnit)
+			return err
+		})
+		if err != nil || tries != 2 {
+			t.Errorf("%d held: %d tries, %v", holds, tries, err)
+		}
+		lease.Release()
+		var refused *BudgetError
+		if err := p.Retry(context.Background(), holds, func() error { _, err := budget.Reserve("a step", 2*slabUnit); return err }); !errors.As(err, &refused) {
+			t.Errorf("%d held: more than the budget has: %v", holds, err)
+		}
+		for _, s := range held[1:] {
+			s.Release()
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // A waiting Get goes on when another language drops the last reference, well
 // before its own slices of waiting would let it look again.
 func TestSlabWakes(t *testing.T) {
