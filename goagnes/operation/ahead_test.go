@@ -239,7 +239,7 @@ func TestAheadDeviceFails(t *testing.T) {
 			}
 			return nil
 		}})
-		f := newFixtureOn(t, fsys, fixtureDir, 64<<20, nil)
+		f := newFixtureOn(t, fixtureDir, storage.PoolOptions{FS: fsys}, 64<<20, nil)
 		reads.Store(0)
 		n, sum, err := drain(f.Start(context.Background(), 0))
 		switch {

@@ -56,7 +56,7 @@ func (b *bodies) next() ([]uint32, error) {
 		done := make(chan body, 1)
 		b.reading = append(b.reading, done)
 		page := buf[:roundUp(4*int64(r.nodes), layout.PageSize)]
-		b.h.e.Store.Pool().Submit(&storage.Request{File: b.h.e.samples[b.h.half], Offset: r.at, Buf: page,
+		b.h.e.Store.Pool().Submit(&storage.Request{File: b.h.e.samples[b.h.half], Offset: r.at, Buf: page, Seal: r.seal(),
 			Done: func(q *storage.Request) { done <- body{buf, q.Err} }})
 	}
 	r := &b.h.records[b.at]

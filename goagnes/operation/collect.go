@@ -318,6 +318,9 @@ func (h *hyperbatch) keep(r *record, body []byte, length int64, busy func(chan e
 	done := make(chan error, 1)
 	busy(done)
 	h.e.meter.spilledSamples.Add(int64(len(body)))
-	h.e.Store.Pool().Submit(&storage.Request{File: f, Offset: r.at, Buf: body, Write: true, Done: func(q *storage.Request) { done <- q.Err }})
+	seal := r.seal()
+	r.sums = make([]uint32, seal.Units(int64(len(body))))
+	seal.Sums = r.sums
+	h.e.Store.Pool().Submit(&storage.Request{File: f, Offset: r.at, Buf: body, Write: true, Seal: seal, Done: func(q *storage.Request) { done <- q.Err }})
 	return nil
 }

@@ -82,7 +82,6 @@ func (h *hyperbatch) setAside() error {
 // chunk is a piece of a run, or a record's body, on its way from scratch.
 type chunk struct {
 	buf   []byte
-	skip  int64 // bytes before the first row record
 	rows  int64
 	ready chan error
 }
@@ -156,7 +155,7 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 		for i := range h.records {
 			if rec := &h.records[i]; rec.body == nil {
 				n := roundUp(rec.bytes, layout.PageSize)
-				if !r.read(ctx, e.samples[h.half], rec.at, n, 0, 0, r.freeB, r.bodies) {
+				if !r.read(ctx, e.samples[h.half], rec.at, n, 0, rec.seal(), r.freeB, r.bodies) {
 					return
 				}
 			}
@@ -169,14 +168,14 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 		defer caught(&r.runsErr)
 		for i := range h.records {
 			rec := &h.records[i]
-			for from := int64(0); from < int64(rec.cold); from += e.plan.chunkRows {
-				rows := min(e.plan.chunkRows, int64(rec.cold)-from)
-				at := rec.runAt + from*e.stride
-				first := at / layout.PageSize * layout.PageSize
-				n := roundUp(at+rows*e.stride, layout.PageSize) - first
-				if !r.read(ctx, e.runs, first, n, at-first, rows, r.freeR, r.runs) {
+			at := rec.runAt
+			for left := int64(rec.cold); left > 0; left -= e.plan.chunkRows {
+				rows := min(e.plan.chunkRows, left)
+				n := e.plan.chunk(rows)
+				if !r.read(ctx, e.runs, at, n, rows, storage.Seal{Generation: h.generation}, r.freeR, r.runs) {
 					return
 				}
+				at += n
 			}
 		}
 	}()
@@ -184,12 +183,12 @@ func (h *hyperbatch) startReader(ctx context.Context, mem []byte) *reader {
 }
 
 // read issues one read and passes its chunk on; false means stop.
-func (r *reader) read(ctx context.Context, f *storage.File, at, n, skip, rows int64, free chan []byte, to chan<- *chunk) bool {
+func (r *reader) read(ctx context.Context, f *storage.File, at, n, rows int64, seal storage.Seal, free chan []byte, to chan<- *chunk) bool {
 	select {
 	case buf := <-free:
-		c := &chunk{buf[:n:cap(buf)], skip, rows, make(chan error, 1)}
+		c := &chunk{buf[:n:cap(buf)], rows, make(chan error, 1)}
 		r.h.read.Add(n)
-		r.h.e.Store.Pool().Submit(&storage.Request{File: f, Offset: at, Buf: c.buf, Done: func(q *storage.Request) { c.ready <- q.Err }})
+		r.h.e.Store.Pool().Submit(&storage.Request{File: f, Offset: at, Buf: c.buf, Seal: seal, Done: func(q *storage.Request) { c.ready <- q.Err }})
 		to <- c // has room for every buffer
 		return true
 	case <-ctx.Done():
@@ -482,7 +481,7 @@ func (f *coldFill) copy(ctx context.Context) error {
 			return err
 		}
 		if err = <-c.ready; err == nil {
-			copyRows(c.buf[c.skip:], f.h.e.stride, nil, f.locals[at:at+c.rows], f.parts)
+			copyRows(c.buf, f.h.e.stride, nil, f.locals[at:at+c.rows], f.parts)
 		}
 		f.rd.freeR <- c.buf[:cap(c.buf)]
 		if err != nil {

@@ -52,6 +52,8 @@
 //   - Each of a hyperbatch's steps returns what it claimed before the next one
 //     divides what is free; what stays for delivery is computed before gathering.
 //   - Ids read from a store are checked before they are used as an index.
+//   - Scratch is read back in the units in which it was sealed (storage.Seal): records as
+//     node list and rest, runs by chunk, with the hyperbatch as generation.
 //
 // # Why nothing waits for ever
 //

@@ -116,6 +116,7 @@ type Engine struct {
 	idle    int              // the one of them that nobody reads, from 1 on; 0: both may be in use
 	runs    *storage.File    // rows that the feature cache has no room for
 	grown   map[string]int64
+	spilt   uint64 // hyperbatches whose rows were gathered
 	running *Run
 }
 

@@ -132,14 +132,14 @@ func newFixture(t testing.TB, bytes int64, set func(*Options)) *fixture {
 // newFixtureOf is newFixture on another store.
 func newFixtureOf(t testing.TB, dir string, bytes int64, set func(*Options)) *fixture {
 	t.Helper()
-	return newFixtureOn(t, nil, dir, bytes, set)
+	return newFixtureOn(t, dir, storage.PoolOptions{}, bytes, set)
 }
 
-// newFixtureOn is newFixtureOf through a file system.
-func newFixtureOn(t testing.TB, fsys storage.FS, dir string, bytes int64, set func(*Options)) *fixture {
+// newFixtureOn is newFixtureOf with a way to the device.
+func newFixtureOn(t testing.TB, dir string, on storage.PoolOptions, bytes int64, set func(*Options)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, scratch: t.TempDir(), before: takeCensus(t)}
-	f.pool = storage.NewPool(storage.PoolOptions{FS: fsys})
+	f.pool = storage.NewPool(on)
 	var err error
 	if f.files, err = storage.OpenStore(dir, storage.StoreOptions{Pool: f.pool}); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func newFixtureOn(t testing.TB, fsys storage.FS, dir string, bytes int64, set fu
 	}
 	o := Options{
 		Store: f.files, Index: index, Budget: memory.NewBudget(bytes), Threads: 3,
-		Scratch: func() (*storage.Scratch, error) { return storage.OpenScratch(nil, []string{f.scratch}, 0) },
+		Scratch: func() (*storage.Scratch, error) { return storage.OpenScratch(on.FS, []string{f.scratch}, 0) },
 		Seeds:   AllSeeds(1000), BatchSize: 50, Fanouts: []int{10, 8}, Seed: 9, Hyperbatch: 8, Held: 1,
 		Outputs: Outputs{X: true, Y: true, NodeIDs: true, EdgeIndex: true, EdgeIDs: true, InputIDs: true},
 	}

@@ -16,7 +16,9 @@ import (
 // threshold goes to the feature cache; the threshold is the smallest that the
 // cache has room for. A colder row is written to the run of every minibatch
 // that needs it: a stretch of scratch that holds the minibatch's cold rows in
-// ascending order, to be read back when the minibatch is put together (G-2).
+// ascending order, to be read back when the minibatch is put together (G-2). A run
+// consists of chunks, which are read one by one: rows, and a seal at the end of the
+// last page (storage.Seal).
 //
 // A row record is a row of every wanted array of nodes: features, label,
 // original id, degree.
@@ -103,6 +105,8 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 		g.frames = frames.mem
 	}
 
+	e.spilt++
+	h.generation = e.spilt
 	runEnd := int64(0)
 	for from := 0; from < len(h.records); {
 		n, err := g.window(ctx, from, lists, &runEnd)
@@ -177,6 +181,8 @@ type run struct {
 	carry []byte   // bytes of the last page that is not full
 	tail  int      // how many
 	at    int64    // where carry belongs in the runs file
+	chunk int64    // where the chunk begins that is being written
+	crc   uint32   // of its bytes before carry
 }
 
 // window distributes rows to the minibatches from number from on, as many as
@@ -245,11 +251,11 @@ func (g *gatherer) list(ctx context.Context, from int, listBytes int64, mem []by
 		}
 		r.cold = len(ids)
 		r.runAt = *runEnd
-		*runEnd += roundUp(int64(r.cold)*e.stride, layout.PageSize)
+		*runEnd += e.plan.run(int64(r.cold))
 		rows := words(mem[used : used+4*int64(len(ids))])
 		copy(rows, ids)
 		used += 4 * int64(len(ids))
-		g.runs = append(g.runs, run{rows: rows, at: r.runAt})
+		g.runs = append(g.runs, run{rows: rows, at: r.runAt, chunk: r.runAt})
 	}
 	carry := mem[listBytes:]
 	for i := range g.runs {
@@ -456,21 +462,22 @@ func (g *gatherer) distribute(units []featureUnit) error {
 // append copies the rows of r that lie in the group and writes the pages that
 // are full.
 func (g *gatherer) append(r *run, units []featureUnit) {
-	stride := int(g.h.e.stride)
+	stride, chunk := int(g.h.e.stride), int(g.h.e.plan.chunkRows)
 	var buf []byte
-	used := 0
-	flush := func(all bool) {
+	used, summed := 0, 0 // bytes of buf; those that are in a seal or in r.crc
+	seal := func() {
+		end := int(roundUp(int64(used+storage.SealBytes), layout.PageSize))
+		clear(buf[used:end])
+		g.file.PutSeal(buf[summed:end], r.crc, r.chunk, g.h.generation)
+		used, summed, r.crc, r.chunk = end, end, 0, r.at+int64(end)
+	}
+	flush := func() {
 		if buf == nil {
 			return
 		}
 		whole := used / layout.PageSize * layout.PageSize
-		if all && whole < used {
-			clear(buf[used:roundUp(int64(used), layout.PageSize)])
-			whole = int(roundUp(int64(used), layout.PageSize))
-		}
-		rest := max(used-whole, 0)
-		copy(r.carry, buf[whole:whole+rest])
-		r.tail = rest
+		r.crc = layout.AppendCRC(r.crc, buf[summed:whole])
+		r.tail = copy(r.carry, buf[whole:used])
 		if whole == 0 {
 			g.free <- buf
 		} else {
@@ -482,26 +489,29 @@ func (g *gatherer) append(r *run, units []featureUnit) {
 	for k := range units {
 		u := &units[k]
 		for r.next < len(r.rows) && int64(r.rows[r.next]) < u.end {
-			if buf != nil && used+stride > len(buf) {
-				flush(false)
+			if buf != nil && used+stride+storage.SealBytes > len(buf) {
+				flush()
 			}
 			if buf == nil {
 				buf = <-g.free
-				used = copy(buf, r.carry[:r.tail])
+				used, summed = copy(buf, r.carry[:r.tail]), 0
 			}
 			g.copyRow(buf[used:used+stride], u, int64(r.rows[r.next]))
 			used += stride
 			r.next++
+			if r.next%chunk == 0 || r.next == len(r.rows) {
+				seal()
+			}
 		}
 	}
-	flush(r.next == len(r.rows))
+	flush()
 }
 
 // write writes buf[:n] to the runs file and returns buf to the free ones.
 func (g *gatherer) write(buf []byte, n int, at int64) {
 	g.h.e.meter.spilledRows.Add(int64(n))
 	g.writes.Add(1)
-	g.h.e.Store.Pool().Submit(&storage.Request{File: g.file, Offset: at, Buf: buf[:n], Write: true, Done: func(q *storage.Request) {
+	g.h.e.Store.Pool().Submit(&storage.Request{File: g.file, Offset: at, Buf: buf[:n], Write: true, Seal: storage.Seal{Put: true}, Done: func(q *storage.Request) {
 		if q.Err != nil {
 			err := q.Err
 			g.failed.CompareAndSwap(nil, &err)

@@ -34,8 +34,9 @@ type hyperbatch struct {
 	mu           sync.Mutex
 	resident     *claim // memory for records, nil where all are spilled
 	residentUsed int64
-	half         int   // which of the two samples files has the records that are spilled
-	samplesEnd   int64 // bytes used of it
+	half         int    // which of the two samples files has the records that are spilled
+	samplesEnd   int64  // bytes used of it
+	generation   uint64 // of the runs, in their seals
 
 	counts    *claim
 	cache     *memory.FeatureCache

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/goagnes/storage"
 	"github.com/goagnes/goagnes/layout"
 )
 
@@ -70,8 +71,8 @@ type plan struct {
 	counts        int64 // access counts
 	index         int64 // T_ch^f
 	writeBytes    int64 // a write buffer
-	chunkRows     int64 // row records of a chunk of the ring, by number
-	chunkBytes    int64 // a chunk: its rows may begin and end anywhere in a page
+	chunkRows     int64 // row records of a chunk of a run, by number
+	chunkBytes    int64 // a chunk: rows and a seal, in whole pages
 	ringChunks    int64 // chunks of runs in flight
 	depth         int64 // reads that keep the device's queue full, by number
 }
@@ -112,15 +113,15 @@ func (p *plan) frames(argument string, given, frame, blocks, least int64) (int64
 func (e *Engine) planFor(total int64) (plan, error) {
 	p := plan{published: e.Published, total: total, nodes: e.manifest.NumNodes, graphBlocks: max(int64(e.Index.Blocks()), 1), graphFrame: e.graphFrameBytes(), columns: e.columnBytes() * int64(e.Threads), stride: e.stride, rows: e.stride > 0, depth: int64(e.Store.Pool().Depth())}
 	// 512 KiB of row records, less where the budget is small.
-	p.chunkRows = max(1, min(512<<10, max(32<<10, total/512))/max(e.stride, 1))
-	p.chunkBytes = roundUp(p.chunkRows*e.stride, layout.PageSize) + layout.PageSize
+	p.chunkRows = max(1, (min(512<<10, max(32<<10, total/512/layout.PageSize*layout.PageSize))-storage.SealBytes)/max(e.stride, 1))
+	p.chunkBytes = p.chunk(p.chunkRows)
 	// As many as fill the device's queue and a quarter more, which are copied or wait
 	// for it meanwhile, where an eighth of the budget holds them: a device of long
 	// latency is kept busy by the number of reads alone.
 	p.ringChunks = max(leastChunks, min(p.depth+p.depth/4, total/8/p.chunkBytes))
-	// 256 KiB, less where the budget is small, but what a row record and the bytes
-	// carried from the page before it need.
-	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride, layout.PageSize)+2*layout.PageSize)
+	// 256 KiB, less where the budget is small, but what a row record, a seal and the
+	// bytes carried from the page before it need.
+	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride+storage.SealBytes, layout.PageSize)+layout.PageSize)
 	var err error
 	if p.rows {
 		p.featureBlocks = max(e.primary().section.Blocks(e.manifest.Settings.BlockSize), 1)
@@ -137,6 +138,20 @@ func (e *Engine) planFor(total int64) (plan, error) {
 	}
 	p.graphFrames, err = p.frames("graph_buffer", e.GraphBuffer, p.graphFrame, p.graphBlocks, leastGraphFrames)
 	return p, err
+}
+
+// chunk returns the bytes in scratch of a chunk of so many rows.
+func (p *plan) chunk(rows int64) int64 {
+	return roundUp(rows*p.stride+storage.SealBytes, layout.PageSize)
+}
+
+// run returns the bytes in scratch of a run of so many rows.
+func (p *plan) run(rows int64) int64 {
+	n := rows / p.chunkRows * p.chunkBytes
+	if rest := rows % p.chunkRows; rest > 0 {
+		n += p.chunk(rest)
+	}
+	return n
 }
 
 // featureFrame returns the bytes of a frame of the feature buffer, and where

@@ -1,5 +1,10 @@
 package operation
 
+import (
+	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout"
+)
+
 // record is one sampled minibatch: what S-3 keeps of it until it is handed
 // out, in memory or in scratch. Its body is
 //
@@ -16,12 +21,19 @@ type record struct {
 	hopNodes []int64 // new nodes by hop, hops+1
 	hopEdges []int64 // edges by hop
 
-	body  []byte // in memory, nil when in scratch
-	at    int64  // byte offset in the samples file
-	bytes int64  // length of the body
+	body  []byte   // in memory, nil when in scratch
+	at    int64    // byte offset in the samples file
+	bytes int64    // length of the body
+	sums  []uint32 // seals of the body's units in scratch, the first of which are its nodes
 
 	cold  int   // rows that are in its run
 	runAt int64 // byte offset in the runs file
+}
+
+// seal cuts a body in scratch into units such that the first holds the nodes, which
+// gathering reads alone.
+func (r *record) seal() storage.Seal {
+	return storage.Seal{Unit: roundUp(4*int64(r.nodes), layout.PageSize), Sums: r.sums}
 }
 
 // offsets returns where the parts of a body begin, and its length.

@@ -39,6 +39,14 @@
 // ring, the kernel pins its pages once instead of at each request, where
 // RLIMIT_MEMLOCK allows. Counters.RegisteredBytes tells how much is.
 //
+// # Scratch
+//
+// What is spilled to a Scratch is read back by the process that wrote it. It is written
+// and read in units that carry their proof (Seal), with no table beside them, and a Pool
+// verifies every read of such a file: what the device altered, lost or misplaced is an
+// *Error around a *DamageError. A unit that a Seal names otherwise than it was written is
+// taken for damaged, too. File.ReadAt and File.WriteAt pass the seals by.
+//
 // # Concurrency, limits and why nothing deadlocks
 //
 // A Pool has at most Depth requests at the device. The queue before them takes

@@ -3,6 +3,7 @@ package storage
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
@@ -41,6 +42,7 @@ type File struct {
 	handle   Handle
 	watcher  Watcher // nil: nobody watches
 	role     role
+	key      uint64      // of scratch: in the seals of its units
 	buffered bool        // on purpose
 	direct   atomic.Bool // bypasses the page cache
 	stripe   int         // 1 + its number among the parts of a striped file, 0 for others
@@ -66,7 +68,7 @@ func OpenFile(fsys FS, path string, flags Flags) (*File, error) {
 	}
 	f := &File{path: path, fsys: orOS(fsys), buffered: flags.Buffered}
 	if flags.Scratch {
-		f.role = roleScratch
+		f.role, f.key = roleScratch, rand.Uint64()
 	}
 	var err error
 	if !flags.Buffered {

@@ -93,6 +93,7 @@ type Request struct {
 	Buf    []byte         // page-aligned, whole pages
 	Write  bool           // else a read
 	Check  *Section       // verify the pages after the read; nil = no
+	Seal   Seal           // of a file of scratch
 	Tag    int64          // the caller's
 	Err    error          // set before Done: an *Error or a *layout.Error
 	Done   func(*Request) // called once, on a worker goroutine
@@ -182,6 +183,7 @@ func (p *Pool) Submit(r *Request) {
 		panic("storage: Submit of a request without Done")
 	}
 	r.validate()
+	r.seal()
 	r.Err = nil
 	if r.File.striped == nil {
 		p.enqueue(r)
@@ -226,6 +228,7 @@ var errNotMoved = errors.New("not moved yet")
 // closed pool, too.
 func (p *Pool) Do(r *Request) error {
 	r.validate()
+	r.seal()
 	r.Err = nil
 	if r.File.striped == nil {
 		p.move(r)
@@ -311,6 +314,9 @@ func (r *Request) validate() {
 	if r.Check != nil && (r.Write || r.Check.file != r.File || r.Offset+int64(len(r.Buf)) > r.Check.FileBytes()) {
 		panic("storage: only a read within the section's own file can be checked against it")
 	}
+	if s := &r.Seal; s.Unit < 0 || s.Unit%layout.PageSize != 0 || s.Sums != nil && int64(len(s.Sums)) < s.Units(int64(len(r.Buf))) {
+		panic("storage: a seal needs units of whole pages, and a sum for each where they are kept in memory")
+	}
 }
 
 // move transfers the bytes of a request on one file.
@@ -341,10 +347,16 @@ func (r *Request) located(err error) error {
 // the request waits for a checksum table, and is resumed. With wait, the calling
 // goroutine waits.
 func (p *Pool) check(r *Request, wait bool) bool {
-	if r.Err != nil || r.Check == nil {
+	scratch := r.File.role == roleScratch && !r.Write
+	if r.Err != nil || r.Check == nil && !scratch {
 		return true
 	}
 	since, pages := time.Now(), int64(len(r.Buf))/layout.PageSize
+	if scratch {
+		r.Err = r.sealed()
+		p.stats.verified(pages, since, r.Err)
+		return true
+	}
 	left := r
 	if wait {
 		left = nil

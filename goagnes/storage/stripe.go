@@ -7,6 +7,7 @@ package storage
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,7 +37,7 @@ func OpenStriped(fsys FS, dirs []string, name string, unit int64, flags Flags) (
 	}
 	f := &File{path: paths[0], striped: &stripes{unit: unit, first: layout.StripeFirst(name, len(dirs))}, buffered: flags.Buffered}
 	if flags.Scratch {
-		f.role = roleScratch
+		f.role, f.key = roleScratch, rand.Uint64()
 	}
 	for i, path := range paths {
 		part, err := OpenFile(fsys, path, flags)

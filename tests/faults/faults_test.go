@@ -213,7 +213,7 @@ func TestScratchLimitIsTheStores(t *testing.T) {
 	path := filepath.Join(dir, "store")
 	g.Build(t, path, goagnes.BuildOptions{BlockSize: 4096, Order: "degree"})
 	seed := uint64(2)
-	o := goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, HyperbatchSize: 10, FixedHyperbatch: true, Memory: 5 << 19, Seed: &seed}
+	o := goagnes.LoaderOptions{NumNeighbors: []int{5, 5}, InputNodes: goagnes.InputNodes{Split: "train"}, BatchSize: 20, HyperbatchSize: 10, FixedHyperbatch: true, Memory: 9 << 18, Seed: &seed}
 	// What one loader takes at least: files grow in steps unless the limit is near.
 	s := life.Open(t, path, goagnes.OpenOptions{Memory: 6 << 20, NumThreads: 2, ScratchLimit: 1})
 	var limit *storage.ScratchError

@@ -13,7 +13,7 @@
 // loss of power leaves of them.
 //
 // Nothing here changes what is read or written, but where a test asks for it:
-// Options.Answer.
+// Options.Answer and Options.Data.
 package inject
 
 import (
@@ -47,6 +47,10 @@ type Options struct {
 	// short, the memory behind the bytes that count is overwritten. It must be safe
 	// for use by several goroutines and not block; nil = the truth.
 	Answer func(op Op, n int, err error) (int, error)
+	// Data is shown the bytes of a write before the device gets them, which it leaves as
+	// they are, and of a read when the device has answered, which it may alter. It must be
+	// safe for use by several goroutines and not block; nil = nobody looks.
+	Data func(op Op, b []byte)
 	// Delay is added to the time that a read or write takes; nil = none.
 	Delay func(op Op) time.Duration
 }
@@ -213,6 +217,9 @@ func (h *handle) Begin(t storage.Transfer) (time.Time, error) {
 	if err := h.fs.fail(op); err != nil {
 		return time.Time{}, err
 	}
+	if data := h.fs.options().Data; data != nil && t.Write {
+		data(op, t.Buf)
+	}
 	until := h.fs.until(h.dir, t.Write, len(t.Buf))
 	if delay := h.fs.options().Delay; delay != nil {
 		if d := delay(op); d > 0 && until.IsZero() {
@@ -237,6 +244,9 @@ func (h *handle) Begin(t storage.Transfer) (time.Time, error) {
 func (h *handle) End(t storage.Transfer, n int, err error) (int, error) {
 	if h.below != nil {
 		n, err = h.below.End(t, n, err)
+	}
+	if data := h.fs.options().Data; data != nil && !t.Write && n > 0 {
+		data(h.op(t), t.Buf[:n])
 	}
 	answer := h.fs.options().Answer
 	if answer == nil {

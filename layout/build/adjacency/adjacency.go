@@ -236,7 +236,7 @@ func Write(b *staging.Store, e source.Edges, edits *edgelist.Edits, r *order.Ord
 }
 
 // PartitionBytes is the scratch that so many edges may take.
-func PartitionBytes(edges int64) int64 { return edges*wideRecord + maxParts*layout.PageSize }
+func PartitionBytes(edges int64) int64 { return spill.MostStored(edges*wideRecord, maxParts) }
 
 // hubs reports whether one target alone may exceed the limits, which free memory
 // gives at least.
@@ -335,7 +335,7 @@ func (a *adjacency) sortAll(s *spill.Partitions, spans []span, w *graphWriters) 
 	edges, nodes = min(edges, a.maxEdges), min(nodes, a.maxNodes)
 	readBytes := int64(0)
 	if !s.InMemory() || !fits {
-		readBytes = max(64*spill.Unit, layout.Pages(edges*a.record)*layout.PageSize)
+		readBytes = max(64*spill.Unit, spill.Stored(edges*a.record))
 	}
 	read, err := a.Mem.Map("edges to sort", readBytes)
 	if err != nil {
@@ -420,16 +420,15 @@ func (a *adjacency) sortSpan(s *spill.Partitions, p int, sp span, stop chan stru
 	}
 	switch {
 	case a.fits(sp):
-		var rec []byte
-		var err error
-		if rec, err = s.Load(p, a.readMem); err != nil {
+		records, err := s.Load(p, a.readMem)
+		if err != nil {
 			return err
 		}
 		k := a.take(stop)
 		if k == nil {
 			return errStopped
 		}
-		if err := a.sort(k, rec, sp); err != nil {
+		if err := a.sort(k, records, sp); err != nil {
 			return err
 		}
 		a.out <- k
@@ -441,8 +440,8 @@ func (a *adjacency) sortSpan(s *spill.Partitions, p int, sp span, stop chan stru
 	}
 }
 
-// sort fills k with the edges of rec by target, stably.
-func (a *adjacency) sort(k *slot, rec []byte, sp span) error {
+// sort fills k with the edges of the records by target, stably.
+func (a *adjacency) sort(k *slot, records spill.Records, sp span) error {
 	k.first, k.nodes, k.piece = sp.first, sp.nodes, false
 	k.ends = ledger.View[uint32](k.endsMem)[:sp.nodes]
 	gap := uint32(0)
@@ -453,12 +452,14 @@ func (a *adjacency) sort(k *slot, rec []byte, sp span) error {
 	clear(k.ends)
 	step := int(a.record)
 	nodes := uint32(sp.nodes)
-	for at := 0; at < len(rec); at += step {
-		t := binary.LittleEndian.Uint32(rec[at:])
-		if t >= nodes {
-			panic("adjacency: an edge lies in the wrong partition")
+	for rec := range records {
+		for at := 0; at < len(rec); at += step {
+			t := binary.LittleEndian.Uint32(rec[at:])
+			if t >= nodes {
+				panic("adjacency: an edge lies in the wrong partition")
+			}
+			k.ends[t]++
 		}
-		k.ends[t]++
 	}
 	sum := uint32(0)
 	for i, n := range k.ends {
@@ -472,32 +473,38 @@ func (a *adjacency) sort(k *slot, rec []byte, sp span) error {
 	switch {
 	case a.edits.Undirected:
 		for _, ids := range a.idSpans() {
-			for at := 0; at < len(rec); at += step {
-				r := rec[at : at+step]
-				if id := a.recordID(r); id >= ids.from && id < ids.below {
-					t := binary.LittleEndian.Uint32(r)
-					a.putEdge(k, k.ends[t], binary.LittleEndian.Uint32(r[4:]), id)
-					k.ends[t]++
+			for rec := range records {
+				for at := 0; at < len(rec); at += step {
+					r := rec[at : at+step]
+					if id := a.recordID(r); id >= ids.from && id < ids.below {
+						t := binary.LittleEndian.Uint32(r)
+						a.putEdge(k, k.ends[t], binary.LittleEndian.Uint32(r[4:]), id)
+						k.ends[t]++
+					}
 				}
 			}
 		}
 	case a.wide:
-		for at := 0; at < len(rec); at += wideRecord {
-			r := rec[at : at+wideRecord]
-			t := binary.LittleEndian.Uint32(r)
-			i := k.ends[t]
-			k.ends[t] = i + 1
-			k.src[i] = binary.LittleEndian.Uint32(r[4:])
-			k.ids64[i] = binary.LittleEndian.Uint64(r[8:])
+		for rec := range records {
+			for at := 0; at < len(rec); at += wideRecord {
+				r := rec[at : at+wideRecord]
+				t := binary.LittleEndian.Uint32(r)
+				i := k.ends[t]
+				k.ends[t] = i + 1
+				k.src[i] = binary.LittleEndian.Uint32(r[4:])
+				k.ids64[i] = binary.LittleEndian.Uint64(r[8:])
+			}
 		}
 	default:
-		for at := 0; at < len(rec); at += narrowRecord {
-			r := rec[at : at+narrowRecord]
-			t := binary.LittleEndian.Uint32(r)
-			i := k.ends[t]
-			k.ends[t] = i + 1
-			k.src[i] = binary.LittleEndian.Uint32(r[4:])
-			k.ids32[i] = binary.LittleEndian.Uint32(r[8:])
+		for rec := range records {
+			for at := 0; at < len(rec); at += narrowRecord {
+				r := rec[at : at+narrowRecord]
+				t := binary.LittleEndian.Uint32(r)
+				i := k.ends[t]
+				k.ends[t] = i + 1
+				k.src[i] = binary.LittleEndian.Uint32(r[4:])
+				k.ids32[i] = binary.LittleEndian.Uint32(r[8:])
+			}
 		}
 	}
 	if a.edits.Settles() {
@@ -523,7 +530,7 @@ func (a *adjacency) sendPieces(s *spill.Partitions, p int, sp span, stop chan st
 				return errStopped
 			}
 			one := span{first: sp.first, nodes: 1, edges: n}
-			if err := a.sort(k, rec[:n*a.record], one); err != nil {
+			if err := a.sort(k, spill.Whole(rec[:n*a.record]), one); err != nil {
 				return err
 			}
 			k.piece, k.begin, k.degree = true, begin, sp.edges

@@ -16,10 +16,11 @@ import (
 )
 
 const (
-	spilledPair  = 8                               // bytes of an edge: source and target
-	spilledChunk = spilledPair * source.ChunkEdges // bytes of one transfer
-	SpilledBytes = 2 * spilledChunk                // memory: one transfer beside the chunk at hand
-	spilledGrow  = spilledPair * (1 << 20)         // bytes by which the file grows at first
+	spilledPair  = 8                                // bytes of an edge: source and target
+	spilledChunk = spilledPair * source.ChunkEdges  // bytes of one transfer
+	spilledPairs = spilledChunk - storage.SealBytes // of them, those of edges
+	SpilledBytes = 2 * spilledChunk                 // memory: one transfer beside the chunk at hand
+	spilledGrow  = spilledPair * (1 << 20)          // bytes by which the file grows at first
 )
 
 // Spilled writes what the first scan delivers to scratch and reads it from there
@@ -103,7 +104,7 @@ type spillWriter struct {
 func (w *spillWriter) put(src, dst []int64) error {
 	for len(src) > 0 && !w.gone {
 		buf := w.s.mem.Bytes[w.half*spilledChunk : (w.half+1)*spilledChunk]
-		n := min(len(src), (spilledChunk-w.fill)/spilledPair)
+		n := min(len(src), (spilledPairs-w.fill)/spilledPair)
 		for i, v := range src[:n] {
 			p := buf[w.fill+spilledPair*i:]
 			binary.LittleEndian.PutUint32(p, uint32(v))
@@ -112,7 +113,7 @@ func (w *spillWriter) put(src, dst []int64) error {
 		w.fill += n * spilledPair
 		w.s.edges += int64(n)
 		src, dst = src[n:], dst[n:]
-		if w.fill == spilledChunk {
+		if w.fill == spilledPairs {
 			if err := w.flush(); err != nil {
 				return err
 			}
@@ -156,7 +157,7 @@ func (w *spillWriter) flush() error {
 	if err := w.wait(); err != nil || w.fill == 0 {
 		return err
 	}
-	n := layout.Pages(int64(w.fill)) * layout.PageSize
+	n := layout.Pages(int64(w.fill+storage.SealBytes)) * layout.PageSize
 	if err := w.grow(w.at + n); err != nil || w.gone {
 		return err
 	}
@@ -187,24 +188,27 @@ func (s *Spilled) replay(ctx context.Context, f func(src, dst []int64) error) er
 	src, dst := make([]int64, source.ChunkEdges), make([]int64, source.ChunkEdges)
 	total := s.edges * spilledPair
 	done := make(chan error, 1)
-	read := func(at int64) {
-		buf := s.mem.Bytes[at/spilledChunk%2*spilledChunk:][:layout.Pages(min(spilledChunk, total-at))*layout.PageSize]
-		s.w.Pool.Submit(&storage.Request{File: s.file, Offset: at, Buf: buf, Done: func(r *storage.Request) { done <- r.Err }})
+	// Transfer k has the edges' bytes from k*spilledPairs on.
+	half := func(k int64) []byte { return s.mem.Bytes[k%2*spilledChunk:] }
+	bytes := func(k int64) int64 { return min(spilledPairs, total-k*spilledPairs) }
+	read := func(k int64) {
+		buf := half(k)[:layout.Pages(bytes(k)+storage.SealBytes)*layout.PageSize]
+		s.w.Pool.Submit(&storage.Request{File: s.file, Offset: k * spilledChunk, Buf: buf, Done: func(r *storage.Request) { done <- r.Err }})
 	}
 	if total > 0 {
 		read(0)
 	}
-	for at := int64(0); at < total; at += spilledChunk {
+	for k := int64(0); k*spilledPairs < total; k++ {
 		if err := <-done; err != nil {
 			return err
 		}
-		more := at+spilledChunk < total
+		more := (k+1)*spilledPairs < total
 		if more {
-			read(at + spilledChunk)
+			read(k + 1)
 		}
 		err := ctx.Err()
 		if err == nil {
-			from := s.mem.Bytes[at/spilledChunk%2*spilledChunk:][:min(spilledChunk, total-at)]
+			from := half(k)[:bytes(k)]
 			n := len(from) / spilledPair
 			for i := range n {
 				src[i] = int64(binary.LittleEndian.Uint32(from[spilledPair*i:]))

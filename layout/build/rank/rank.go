@@ -240,7 +240,7 @@ func (b *ranking) rankSorted(e source.Edges) (*Ranks, error) {
 	defer m.Close()
 	runs := spill.NewRuns(b.Space, m.Bytes)
 	defer runs.Close()
-	buf, n := ledger.View[uint64](m.Bytes), 0
+	buf, n := ledger.View[uint64](m.Bytes)[:runs.Room()], 0
 	err = b.scanIDs(e, func(ids []int64) error {
 		for len(ids) > 0 {
 			k := min(len(ids), len(buf)-n)

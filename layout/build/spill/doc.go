@@ -8,5 +8,8 @@
 //     full disk is found early.
 //   - A partition holds as many bytes as was said beforehand; where the input brings
 //     others it has changed, which is an error.
-//   - Buffers are the caller's; nothing is allocated with the size of the data.
+//   - Every read is verified (storage.Seal) before what it read is looked at. Partitions
+//     and runs carry their seals, so that a budget need not know of them; those of parked
+//     tables, 4 bytes a MiB, are the only memory with the size of the data.
+//   - Buffers are the caller's.
 package spill

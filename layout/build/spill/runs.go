@@ -18,6 +18,16 @@ const MinRunPages = 4
 // MaxRunBytes bounds a run so that sorting it does not keep a cancellation waiting.
 const MaxRunBytes = 16 << 20
 
+// idsPerPage ids and a seal fill a page (storage.Seal): the buffers of a merger may be
+// as small as that.
+const (
+	idsPerPage  = (layout.PageSize - storage.SealBytes) / 8
+	wordsOfPage = layout.PageSize / 8
+)
+
+// idPages is the number of pages that so many ids take.
+func idPages(ids int64) int64 { return (ids + idsPerPage - 1) / idsPerPage }
+
 // Runs are ascending runs of distinct ids, each a scratch file. memory holds the
 // run being written, or is cut into one buffer a run and one for their merger.
 type Runs struct {
@@ -32,13 +42,18 @@ type run struct {
 	ids  int64
 
 	mem  []byte
-	buf  []uint64 // what is read and not yet merged
-	next int64    // first id not yet read
+	read []byte   // pages of mem that are read and not yet merged
+	buf  []uint64 // what is left of the page before
+	next int64    // first id that was in neither
+	page int64    // first page not yet read
 }
 
-// NewRuns makes runs with memory, minRunPages pages or more, which holds the ids of
-// the next one.
+// NewRuns makes runs with memory, MinRunPages pages or more, which holds the ids of
+// the next one, Room at most.
 func NewRuns(w *workspace.Space, memory []byte) *Runs { return &Runs{w: w, memory: memory} }
+
+// Room is the number of ids of a run that is added.
+func (s *Runs) Room() int { return len(s.memory) / layout.PageSize * idsPerPage }
 
 // Empty reports whether no run was made.
 func (s *Runs) Empty() bool { return len(s.runs) == 0 }
@@ -53,7 +68,7 @@ func (s *Runs) Close() {
 
 // create makes the file of a run of at most ids ids.
 func (s *Runs) create(ids int64) (*run, error) {
-	f, err := s.w.Scratch.Create(fmt.Sprintf("ids-%d", s.made), 8*ids)
+	f, err := s.w.Scratch.Create(fmt.Sprintf("ids-%d", s.made), idPages(ids)*layout.PageSize)
 	if err != nil {
 		return nil, err
 	}
@@ -61,38 +76,50 @@ func (s *Runs) create(ids int64) (*run, error) {
 	return &run{file: f}, nil
 }
 
-// write appends the ids in b, whole pages but for the last time, to a run.
+// write appends so many ids to a run, idsPerPage in each page of b and, but for the last
+// time, in all of them.
 func (s *Runs) write(r *run, b []byte, ids int64) error {
 	if ids == 0 {
 		return nil
 	}
-	q := storage.Request{File: r.file, Offset: 8 * r.ids, Buf: b[:layout.Pages(8*ids)*layout.PageSize], Write: true}
+	pages := idPages(ids)
+	clear(ledger.View[uint64](b)[(pages-1)*wordsOfPage+ids-(pages-1)*idsPerPage : pages*wordsOfPage])
+	q := storage.Request{File: r.file, Offset: idPages(r.ids) * layout.PageSize, Buf: b[:pages*layout.PageSize], Write: true, Seal: storage.Seal{Unit: layout.PageSize}}
 	r.ids += ids
 	return s.w.Pool.Do(&q)
 }
 
-// Add makes a run of the first n ids in memory.
+// Add makes a run of the first n ids in memory, which lie close together; memory is
+// free afterwards.
 func (s *Runs) Add(n int) error {
 	r, err := s.create(int64(n))
 	if err != nil {
 		return err
 	}
 	s.runs = append(s.runs, r)
+	ids := ledger.View[uint64](s.memory)
+	for p := (n - 1) / idsPerPage; p > 0; p-- { // from the last page on, for they overlap
+		copy(ids[p*wordsOfPage:p*wordsOfPage+idsPerPage], ids[p*idsPerPage:min((p+1)*idsPerPage, n)])
+	}
 	return s.write(r, s.memory, int64(n))
 }
 
-// fill reads the next ids of a run, if there are any.
+// fill goes on to the next page of a run whose ids are merged, if there is one.
 func (s *Runs) fill(r *run) error {
 	if len(r.buf) > 0 || r.next == r.ids {
 		return nil
 	}
-	n := min(int64(len(r.mem))/8, r.ids-r.next)
-	b := r.mem[:layout.Pages(8*n)*layout.PageSize]
-	q := storage.Request{File: r.file, Offset: 8 * r.next, Buf: b}
-	if err := s.w.Pool.Do(&q); err != nil {
-		return err
+	if len(r.read) == 0 {
+		n := min(int64(len(r.mem))/layout.PageSize, idPages(r.ids)-r.page) * layout.PageSize
+		q := storage.Request{File: r.file, Offset: r.page * layout.PageSize, Buf: r.mem[:n], Seal: storage.Seal{Unit: layout.PageSize}}
+		if err := s.w.Pool.Do(&q); err != nil {
+			return err
+		}
+		r.read = r.mem[:n]
+		r.page += n / layout.PageSize
 	}
-	r.buf = ledger.View[uint64](b)[:n]
+	n := min(idsPerPage, r.ids-r.next)
+	r.buf, r.read = ledger.View[uint64](r.read[:layout.PageSize])[:n], r.read[layout.PageSize:]
 	r.next += n
 	return nil
 }
@@ -113,14 +140,14 @@ func (s *Runs) Merge(put func(id uint64) error) error {
 		}
 		each := s.share(fan)
 		mem := s.memory[fan*each : (fan+1)*each]
-		buf, n := ledger.View[uint64](mem), 0
+		buf, n, room := ledger.View[uint64](mem), 0, each/layout.PageSize*idsPerPage
 		err = s.mergeGroup(group, func(id uint64) error {
-			buf[n] = id
-			if n++; n < len(buf) {
+			buf[n/idsPerPage*wordsOfPage+n%idsPerPage] = id
+			if n++; n < room {
 				return nil
 			}
 			n = 0
-			return s.write(out, mem, int64(len(buf)))
+			return s.write(out, mem, int64(room))
 		})
 		if err == nil {
 			err = s.write(out, mem, int64(n))

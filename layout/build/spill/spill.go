@@ -5,6 +5,7 @@ package spill
 
 import (
 	"fmt"
+	"iter"
 	"sync"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
@@ -13,9 +14,13 @@ import (
 	"github.com/goagnes/goagnes/layout/build/source"
 )
 
-// Unit is a multiple of the page and of every fixed record's size (12 and 16
-// bytes), so that full buffers hold whole records and whole pages.
+// Unit is what is sealed: a whole number of pages, which hold Payload bytes and a seal
+// (storage.Seal).
 const Unit = 3 * layout.PageSize
+
+// Payload is a multiple of every fixed record's size (12 and 16 bytes), so that full
+// units hold whole records.
+const Payload = Unit - 48
 
 // ReadBytes is the size of one read of a partition.
 const ReadBytes = 64 * Unit // 768 KiB
@@ -26,7 +31,7 @@ type Partitions struct {
 	Input string // what is partitioned, for messages
 	Parts []Part
 	mem   *ledger.Region // all contents; nil where they lie in file
-	file  *storage.File
+	file  *storage.File  // units of Unit bytes, of which a partition's last may be shorter
 	pool  *storage.Pool
 	owner *storage.Scratch
 
@@ -44,13 +49,15 @@ type Partitions struct {
 type Part struct {
 	offset int64  // in the file or memory
 	size   int64  // bytes that will be appended
-	put    int64  // bytes appended and no longer in buf
-	Buf    []byte // buffer being filled
+	put    int64  // bytes appended and no longer in Buf
+	Buf    []byte // being filled: the payload of a unit of frame
 	Pos    int
+	frame  []byte // what is written at once; nil in memory
+	done   int64  // bytes of frame before the unit of Buf
+	at     int64  // where frame belongs in the file
 }
 
-// Bytes is the room that partitions of those sizes take, each beginning on a
-// page.
+// Bytes is the memory that partitions of those sizes take, each beginning on a page.
 func Bytes(sizes []int64) int64 {
 	n := int64(0)
 	for _, s := range sizes {
@@ -59,20 +66,34 @@ func Bytes(sizes []int64) int64 {
 	return n
 }
 
-func placeParts(sizes []int64) ([]Part, int64) {
+// Stored is the room in scratch of a partition of size bytes: its units, in whole pages.
+func Stored(size int64) int64 {
+	n := size / Payload * Unit
+	if rest := size % Payload; rest > 0 {
+		n += layout.Pages(rest+storage.SealBytes) * layout.PageSize
+	}
+	return n
+}
+
+// MostStored bounds the room in scratch of parts partitions of size bytes together.
+func MostStored(size, parts int64) int64 {
+	return (size/Payload+1)*Unit + parts*2*layout.PageSize
+}
+
+func placeParts(sizes []int64, room func(size int64) int64) ([]Part, int64) {
 	parts := make([]Part, len(sizes))
 	at := int64(0)
 	for i, s := range sizes {
-		parts[i] = Part{offset: at, size: s}
-		at += layout.Pages(s) * layout.PageSize
+		parts[i] = Part{offset: at, at: at, size: s}
+		at += room(s)
 	}
 	return parts, at
 }
 
-// InMemory keeps all partitions in mem, which must hold spillBytes(sizes).
+// InMemory keeps all partitions in mem, which must hold Bytes(sizes).
 func InMemory(input string, sizes []int64, mem *ledger.Region) *Partitions {
 	s := &Partitions{Input: input, mem: mem}
-	s.Parts, _ = placeParts(sizes)
+	s.Parts, _ = placeParts(sizes, func(size int64) int64 { return layout.Pages(size) * layout.PageSize })
 	for i := range s.Parts {
 		p := &s.Parts[i]
 		p.Buf = mem.Bytes[p.offset : p.offset+p.size : p.offset+p.size]
@@ -86,7 +107,7 @@ func InMemory(input string, sizes []int64, mem *ledger.Region) *Partitions {
 func InScratch(input string, sizes []int64, pool *storage.Pool, scratch *storage.Scratch, name string, buffers []byte) (*Partitions, error) {
 	s := &Partitions{Input: input, pool: pool, owner: scratch, buffers: buffers}
 	var total int64
-	s.Parts, total = placeParts(sizes)
+	s.Parts, total = placeParts(sizes, Stored)
 	n := Buffers(len(sizes))
 	each := len(buffers) / n / Unit * Unit
 	if each == 0 {
@@ -121,30 +142,49 @@ func (s *Partitions) Next(p int) error {
 	if s.mem != nil {
 		panic("spill: a partition in memory ends before its size")
 	}
-	if part.Buf != nil {
+	if part.frame != nil {
+		part.endUnit()
+		if part.done+Unit <= int64(len(part.frame)) {
+			part.beginUnit()
+			return nil
+		}
 		if err := s.flush(part); err != nil {
 			return err
 		}
 	}
-	part.Buf, part.Pos = <-s.spares, 0
+	part.frame, part.done = <-s.spares, 0
+	part.beginUnit()
 	return nil
 }
 
-// flush writes a partition's buffer in the background.
+// beginUnit makes the payload of the frame's next unit Buf.
+func (p *Part) beginUnit() {
+	p.Buf, p.Pos = p.frame[p.done:p.done+Payload:p.done+Payload], 0
+}
+
+// endUnit clears what the unit of Buf leaves free.
+func (p *Part) endUnit() {
+	end := p.done + Stored(int64(p.Pos))
+	clear(p.frame[p.done+int64(p.Pos) : end])
+	p.put += int64(p.Pos)
+	p.Buf, p.Pos, p.done = nil, 0, end
+}
+
+// flush writes a partition's frame in the background.
 func (s *Partitions) flush(part *Part) error {
 	if err := s.failed(); err != nil {
 		return err
 	}
-	n := layout.Pages(int64(part.Pos)) * layout.PageSize
-	if part.put+int64(part.Pos) > part.size {
+	if part.put > part.size {
 		return s.Changed()
 	}
-	buf := part.Buf
-	clear(buf[part.Pos:n])
-	at := part.offset + part.put
-	part.put += int64(part.Pos)
-	part.Buf, part.Pos = nil, 0
-	s.pool.Submit(&storage.Request{File: s.file, Offset: at, Buf: buf[:n], Write: true, Done: func(r *storage.Request) {
+	frame, n, at := part.frame, part.done, part.at
+	part.frame, part.done, part.at = nil, 0, at+n
+	if n == 0 {
+		s.spares <- frame
+		return nil
+	}
+	s.pool.Submit(&storage.Request{File: s.file, Offset: at, Buf: frame[:n], Write: true, Seal: storage.Seal{Unit: Unit}, Done: func(r *storage.Request) {
 		if r.Err != nil {
 			s.mu.Lock()
 			if s.mu.err == nil {
@@ -152,7 +192,7 @@ func (s *Partitions) flush(part *Part) error {
 			}
 			s.mu.Unlock()
 		}
-		s.spares <- buf
+		s.spares <- frame
 	}})
 	return nil
 }
@@ -185,8 +225,9 @@ func (s *Partitions) Finish() error {
 	var err error
 	if s.mem == nil {
 		for i := range s.Parts {
-			if s.Parts[i].Buf != nil && err == nil {
-				err = s.flush(&s.Parts[i])
+			if p := &s.Parts[i]; p.frame != nil && err == nil {
+				p.endUnit()
+				err = s.flush(p)
 			}
 		}
 		s.wait()
@@ -207,9 +248,9 @@ func (s *Partitions) Finish() error {
 func (s *Partitions) wait() {
 	held := 0
 	for i := range s.Parts {
-		if s.Parts[i].Buf != nil {
+		if s.Parts[i].frame != nil {
 			held++
-			s.Parts[i].Buf = nil
+			s.Parts[i].frame, s.Parts[i].Buf = nil, nil
 		}
 	}
 	for ; held < s.all; held++ {
@@ -234,18 +275,37 @@ func (s *Partitions) Close() error {
 	return s.owner.Remove(f)
 }
 
-// Load returns the bytes of partition p, read into buf where they are not in
-// memory; buf is page-aligned and holds the partition rounded up to a page.
-func (s *Partitions) Load(p int, buf []byte) ([]byte, error) {
+// Records are the bytes of a partition in order, in pieces that hold whole fixed records.
+type Records = iter.Seq[[]byte]
+
+// Whole is Records of one piece.
+func Whole(b []byte) Records { return func(yield func([]byte) bool) { yield(b) } }
+
+// payloads are those of the units in pages, of which the last belongs to size bytes.
+func payloads(pages []byte, size int64) Records {
+	return func(yield func([]byte) bool) {
+		for at, left := int64(0), size; left > 0; at += Unit {
+			n := min(left, Payload)
+			if !yield(pages[at : at+n : at+n]) {
+				return
+			}
+			left -= n
+		}
+	}
+}
+
+// Load returns the bytes of partition p, read into buf where they are not in memory; buf
+// is page-aligned and holds Stored of its size. They are valid as long as buf is left alone.
+func (s *Partitions) Load(p int, buf []byte) (Records, error) {
 	part := &s.Parts[p]
 	if s.mem != nil {
-		return s.mem.Bytes[part.offset : part.offset+part.size], nil
+		return Whole(s.mem.Bytes[part.offset : part.offset+part.size]), nil
 	}
-	total := layout.Pages(part.size) * layout.PageSize
+	total := Stored(part.size)
 	reads := int((total + ReadBytes - 1) / ReadBytes)
 	errs := make(chan error, reads)
 	for at := int64(0); at < total; at += ReadBytes {
-		s.pool.Submit(&storage.Request{File: s.file, Offset: part.offset + at, Buf: buf[at:min(at+ReadBytes, total)],
+		s.pool.Submit(&storage.Request{File: s.file, Offset: part.offset + at, Buf: buf[at:min(at+ReadBytes, total)], Seal: storage.Seal{Unit: Unit},
 			Done: func(r *storage.Request) { errs <- r.Err }})
 	}
 	var first error
@@ -254,11 +314,11 @@ func (s *Partitions) Load(p int, buf []byte) ([]byte, error) {
 			first = err
 		}
 	}
-	return buf[:part.size], first
+	return payloads(buf, part.size), first
 }
 
 // Stream passes the bytes of partition p to f in order, in pieces that are whole
-// multiples of spillUnit but for the last. buf is page-aligned and holds two pieces:
+// multiples of every fixed record's size. buf is page-aligned and holds two transfers:
 // one is read while the other is used.
 func (s *Partitions) Stream(p int, buf []byte, f func(b []byte) error) error {
 	part := &s.Parts[p]
@@ -269,29 +329,34 @@ func (s *Partitions) Stream(p int, buf []byte, f func(b []byte) error) error {
 	if each == 0 {
 		panic("spill: too small a buffer to read a partition")
 	}
+	total, left := Stored(part.size), part.size
 	done := make(chan error, 1)
 	read := func(at int64) {
 		b := buf[at/each%2*each:]
-		n := min(each, layout.Pages(part.size-at)*layout.PageSize)
-		s.pool.Submit(&storage.Request{File: s.file, Offset: part.offset + at, Buf: b[:n], Done: func(r *storage.Request) { done <- r.Err }})
+		n := min(each, total-at)
+		s.pool.Submit(&storage.Request{File: s.file, Offset: part.offset + at, Buf: b[:n], Seal: storage.Seal{Unit: Unit}, Done: func(r *storage.Request) { done <- r.Err }})
 	}
-	if part.size > 0 {
+	if total > 0 {
 		read(0)
 	}
-	for at := int64(0); at < part.size; at += each {
+	for at := int64(0); at < total; at += each {
 		if err := <-done; err != nil {
 			return err
 		}
-		more := at+each < part.size
+		more := at+each < total
 		if more {
 			read(at + each)
 		}
-		if err := f(buf[at/each%2*each:][:min(each, part.size-at)]); err != nil {
-			if more {
-				<-done
+		n := min(left, each/Unit*Payload)
+		for b := range payloads(buf[at/each%2*each:], n) {
+			if err := f(b); err != nil {
+				if more {
+					<-done
+				}
+				return err
 			}
-			return err
 		}
+		left -= n
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ func TestPartitions(t *testing.T) {
 		for name, sizes := range map[string][]int64{
 			"one":         {100_000},
 			"empty ones":  {0, 5, 0, 4096, 0},
-			"edges":       {Unit - 1, Unit, Unit + 1, 3 * Unit, 1, layout.PageSize},
-			"large":       {3*ReadBytes + 17, 10, 2 * ReadBytes},
+			"edges":       {Payload - 1, Payload, Payload + 1, 3 * Payload, 1, layout.PageSize, Unit, Payload - Payload%layout.PageSize - 4, 2*layout.PageSize - 8, 2*layout.PageSize - 7},
+			"large":       {3*ReadBytes + 17, 10, 2 * ReadBytes, ReadBytes / Unit * Payload},
 			"many":        make([]int64, 200),
 			"none at all": {},
 		} {
@@ -86,14 +86,30 @@ func TestPartitions(t *testing.T) {
 				if err := s.Finish(); err != nil {
 					t.Fatal(err)
 				}
+				total, stored := int64(0), int64(0)
+				for _, n := range sizes {
+					total, stored = total+n, stored+Stored(n)
+				}
+				if most := MostStored(total, int64(len(sizes))); stored > most || stored < total {
+					t.Errorf("%d bytes take %d of scratch, at most %d", total, stored, most)
+				}
 				for p := range sizes {
-					got, err := s.Load(p, space.Map(t, w, layout.Pages(sizes[p])*layout.PageSize))
-					if err != nil || !bytes.Equal(got, want[p]) {
-						t.Errorf("partition %d: other bytes are loaded, %v", p, err)
+					records, err := s.Load(p, space.Map(t, w, Stored(sizes[p])))
+					for range 2 { // as often as they are asked
+						var got []byte
+						for b := range records {
+							if len(got)%Payload != 0 {
+								t.Errorf("partition %d: loaded records after %d bytes", p, len(got))
+							}
+							got = append(got, b...)
+						}
+						if err != nil || !bytes.Equal(got, want[p]) {
+							t.Errorf("partition %d: other bytes are loaded, %v", p, err)
+						}
 					}
 					var pieces []byte
 					if err := s.Stream(p, space.Map(t, w, 2*Unit), func(b []byte) error {
-						if len(pieces)%Unit != 0 {
+						if len(pieces)%Payload != 0 {
 							t.Errorf("partition %d: a piece after %d bytes", p, len(pieces))
 						}
 						pieces = append(pieces, b...)

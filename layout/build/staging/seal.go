@@ -27,7 +27,28 @@ type Section struct {
 	w        *storage.Writer
 	sums     *storage.File
 	buffered *bufio.Writer
+	written  digest // of what is in sums
 	charged  int64
+}
+
+// digest is the length and the CRC32C of bytes that pass by.
+type digest struct {
+	n   int64
+	crc uint32
+}
+
+func (d *digest) add(b []byte) { *d = digest{d.n + int64(len(b)), layout.AppendCRC(d.crc, b)} }
+
+// digestWriter takes the digest of what it writes.
+type digestWriter struct {
+	io.Writer
+	digest *digest
+}
+
+func (w digestWriter) Write(b []byte) (int, error) {
+	n, err := w.Writer.Write(b)
+	w.digest.add(b[:n])
+	return n, err
 }
 
 // Create begins a section whose file is named after it.
@@ -44,7 +65,7 @@ func (b *Store) Create(sec layout.Section) (*Section, error) {
 		s.Abort()
 		return nil, fault.IO(err, "making a scratch file")
 	}
-	s.buffered = bufio.NewWriterSize(io.NewOffsetWriter(s.sums, 0), 4*layout.PageSize)
+	s.buffered = bufio.NewWriterSize(digestWriter{io.NewOffsetWriter(s.sums, 0), &s.written}, 4*layout.PageSize)
 	if dirs := b.stripes.dirs; len(dirs) > 0 {
 		s.w, err = storage.NewStripedWriter(b.Pool, dirs, sec.File, b.unit, b.Buffer, s.buffered)
 	} else {
@@ -93,6 +114,7 @@ func (s *Section) Close() error {
 	s.charged = 0
 	if err == nil {
 		s.b.sections = append(s.b.sections, s.Sec)
+		s.b.sums[s.Sec.Name] = s.written
 	}
 	return err
 }
@@ -137,11 +159,7 @@ func (b *Store) Seal(m *layout.Manifest) error {
 		return strings.Compare(sectionRank(x.Name), sectionRank(y.Name))
 	})
 	n, err := SealManifest(b.FS, m, b.stage.dir, func(i int) (io.ReadCloser, error) {
-		f, err := storage.OpenFile(b.FS, b.sumsPath(m.Sections[i].Name), storage.Flags{Scratch: true, Buffered: true})
-		if err != nil {
-			return nil, err
-		}
-		return sumsReader{io.NewSectionReader(f, 0, 1<<62), f}, nil
+		return b.openSums(m.Sections[i].Name)
 	}, func(name string) (io.WriteCloser, error) {
 		return storage.NewWriter(b.Pool, filepath.Join(b.stage.dir, name), b.Buffer, nil)
 	})
@@ -162,11 +180,36 @@ func (b *Store) Seal(m *layout.Manifest) error {
 	return b.stripes.finish(m.ID)
 }
 
-// sumsReader reads plain page checksums from the front.
-type sumsReader struct {
-	io.Reader
-	io.Closer
+// openSums opens the plain page checksums of a finished section.
+func (b *Store) openSums(name string) (io.ReadCloser, error) {
+	f, err := storage.OpenFile(b.FS, b.sumsPath(name), storage.Flags{Scratch: true, Buffered: true})
+	if err != nil {
+		return nil, err
+	}
+	return &sumsReader{file: f, due: b.sums[name]}, nil
 }
+
+// sumsReader reads plain page checksums from the front. The last bytes are handed out
+// where all are what was written.
+type sumsReader struct {
+	file      *storage.File
+	read, due digest
+}
+
+func (r *sumsReader) Read(b []byte) (int, error) {
+	b = b[:min(int64(len(b)), r.due.n-r.read.n)]
+	if r.read.n == r.due.n {
+		return 0, io.EOF
+	}
+	n, err := r.file.ReadAt(b, r.read.n)
+	r.read.add(b[:n])
+	if err == io.EOF || r.read.n == r.due.n && r.read != r.due {
+		return 0, &storage.Error{Path: r.file.Name(), Offset: 0, Block: -1, Op: "verify", Err: &storage.DamageError{Bytes: r.due.n}}
+	}
+	return n, err
+}
+
+func (r *sumsReader) Close() error { return r.file.Close() }
 
 // SealManifest completes m (places of the tables, build id, root checksums) from
 // the plain page checksums of its sections, and writes the checksum file by create

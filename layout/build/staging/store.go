@@ -3,7 +3,9 @@ package staging
 // A store under construction as a whole: begun, measured, committed or discarded.
 
 import (
+	"encoding/binary"
 	"errors"
+	"io"
 	"path/filepath"
 	"slices"
 
@@ -18,16 +20,17 @@ type Store struct {
 	*workspace.Space
 	stage    *staging
 	stripes  *stripeStage
-	unit     int64            // bytes that lie together in a stripe directory
-	Buffer   int              // bytes a section's writer collects before it writes; it has two
-	sections []layout.Section // that are finished
+	unit     int64             // bytes that lie together in a stripe directory
+	Buffer   int               // bytes a section's writer collects before it writes; it has two
+	sections []layout.Section  // that are finished
+	sums     map[string]digest // of their plain page checksums, by name
 }
 
 // Open begins a store at path, its sections striped over directories made in
 // those of stripes, if there are any, in units of unit bytes or more. buffer is
 // the size of a section's write buffers. The space's pool and scratch are not used yet.
 func Open(w *workspace.Space, path string, overwrite bool, stripes []string, unit int64, buffer int) (*Store, error) {
-	b := &Store{Space: w, unit: max(unit, stripeUnit), Buffer: buffer}
+	b := &Store{Space: w, unit: max(unit, stripeUnit), Buffer: buffer, sums: map[string]digest{}}
 	var err error
 	if b.stage, err = stage(w.FS, path, overwrite, w.Note); err != nil {
 		return nil, err
@@ -100,7 +103,11 @@ func (b *Store) WriteArea(w *Section, area []byte) error {
 	return nil
 }
 
-// ReadBack reads a finished section's file into buf, whole pages.
+// readBack is the size of a read of ReadBack in bytes.
+const readBack = 4 << 20
+
+// ReadBack reads a finished section's file into buf, whole pages, and compares it with
+// the checksums of what was written.
 func (b *Store) ReadBack(name string, buf []byte) error {
 	i := slices.IndexFunc(b.sections, func(s layout.Section) bool { return s.Name == name })
 	f, err := storage.OpenSection(b.FS, b.stage.dir, b.stripes.dirs, b.unit, &b.sections[i], storage.Flags{})
@@ -108,10 +115,25 @@ func (b *Store) ReadBack(name string, buf []byte) error {
 		return err
 	}
 	defer f.Close()
-	for at := 0; at < len(buf); at += 4 << 20 {
-		r := storage.Request{File: f, Offset: int64(at), Buf: buf[at:min(at+4<<20, len(buf))]}
+	sums, err := b.openSums(name)
+	if err != nil {
+		return err
+	}
+	defer sums.Close()
+	entries := make([]byte, readBack/layout.PageSize*layout.TableEntry)
+	for at := 0; at < len(buf); at += readBack {
+		r := storage.Request{File: f, Offset: int64(at), Buf: buf[at:min(at+readBack, len(buf))]}
 		if err := b.Pool.Do(&r); err != nil {
 			return err
+		}
+		n := len(r.Buf) / layout.PageSize
+		if _, err := io.ReadFull(sums, entries[:n*layout.TableEntry]); err != nil {
+			return err
+		}
+		for i := range n {
+			if layout.CRC(r.Buf[i*layout.PageSize:(i+1)*layout.PageSize]) != binary.LittleEndian.Uint32(entries[i*layout.TableEntry:]) {
+				return &storage.Error{Path: f.Name(), Offset: r.Offset + int64(i)*layout.PageSize, Block: -1, Op: "verify", Err: &storage.DamageError{Bytes: layout.PageSize}}
+			}
 		}
 	}
 	return nil

@@ -11,6 +11,6 @@
 // # Limits
 //
 // An array in Fortran order is read through a window of fixed size; where it is
-// deflated it is spilled to the scratch directory first. A row has at most
-// source.MaxRowBytes.
+// deflated it is spilled to the scratch directory first, with a checksum each 64 KiB in
+// memory, which every read verifies. A row has at most source.MaxRowBytes.
 package array

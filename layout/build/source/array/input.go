@@ -248,13 +248,14 @@ func (o *Reading) spill(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.CopyN(f, contextReader{ctx, r}, o.in.Header.DataBytes()); err != nil {
+	s := newSpilled(f)
+	if err := s.fill(contextReader{ctx, r}, o.in.Header.DataBytes()); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return source.ErrorFrom(o.in.Name(), "cannot be spilled to a scratch file", err)
 	}
-	o.at = f
+	o.at = s
 	return nil
 }
 
@@ -274,7 +275,8 @@ func (c contextReader) Read(b []byte) (int, error) {
 // fail names the array in an error of reading.
 func (o *Reading) fail(err error) error {
 	var e *npy.Error
-	if errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	var scratch *ScratchError
+	if errors.As(err, &e) || errors.As(err, &scratch) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
