@@ -49,7 +49,7 @@ func (e *Engine) largest() largest {
 		if k >= 0 {
 			drawn = min(frontier*int64(k), layout.MaxEdges)
 			if hop > 0 || !l.repeats {
-				drawn = min(drawn, all)
+				drawn = min(drawn, e.mostDrawn(int64(k)))
 			}
 		}
 		l.frontier, l.edges = append(l.frontier, frontier), append(l.edges, drawn)
@@ -58,6 +58,22 @@ func (e *Engine) largest() largest {
 		l.nodes = append(l.nodes, local)
 	}
 	return l
+}
+
+// mostDrawn bounds the edges that are drawn where every node is expanded once, k at
+// most of each: of the nodes of a graph block, or of a hub, no more than they have.
+func (e *Engine) mostDrawn(k int64) int64 {
+	sum := int64(0)
+	at := e.Index.Entry(0)
+	for b := range e.Index.Blocks() {
+		next := e.Index.Entry(b + 1)
+		if next.FirstNode == at.FirstNode {
+			continue // a piece of a hub, and others follow
+		}
+		sum += min(int64(next.FirstEdge-at.FirstEdge), int64(next.FirstNode-at.FirstNode)*k)
+		at = next
+	}
+	return sum
 }
 
 // drawnLargest bounds minibatches by those that were sampled.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/goagnes/goagnes/goagnes/memory"
+	"github.com/goagnes/goagnes/layout"
 )
 
 // Every budget from the least that a refusal names is enough: buffers that grow with
@@ -59,5 +60,31 @@ func TestEveryBudgetAboveTheLeast(t *testing.T) {
 			}
 		}
 		f.close()
+	}
+}
+
+// The bound of what is drawn of all nodes is no less than the drawn, and no more than
+// all edges or k of each node.
+func TestMostDrawn(t *testing.T) {
+	f := newFixture(t, 64<<20, nil)
+	defer f.close()
+	section := f.files.Section(layout.SectionDegree)
+	width := int64(section.Type().Size())
+	raw := make([]byte, section.Bytes)
+	if err := section.Read(0, raw); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []int64{0, 1, 3, 10, 1000, 1 << 24} {
+		drawn := int64(0)
+		for at := int64(0); at < section.Bytes; at += width {
+			drawn += min(int64(getID(raw[at:], width)), k)
+		}
+		got := f.mostDrawn(k)
+		if got < drawn || got > min(f.manifest.NumEdges, k*f.manifest.NumNodes) {
+			t.Errorf("%d of each node: at most %d; they have %d", k, got, drawn)
+		}
+		if k == 1<<24 && got != f.manifest.NumEdges {
+			t.Errorf("all of each node: %d, there are %d edges", got, f.manifest.NumEdges)
+		}
 	}
 }
