@@ -201,7 +201,8 @@ func (s *Store) withReader(f func(*operation.Reader)) error {
 // ReadEdges writes the source and the target of every edge, as original ids, at
 // the place of its edge id: the imported list, of Info.EdgeIDRange places, with -1
 // where an edge was dropped. It is refused where the result
-// and what reading it takes are more than what is free of the memory budget.
+// and what reading it takes are more than what is free of the memory budget. A loader
+// that lacks that memory waits until the read has ended: progress must not wait for it.
 func (s *Store) ReadEdges(ctx context.Context, sources, targets []int64, progress Progress) error {
 	m := s.files.Manifest()
 	n := m.EdgeIDRange()
