@@ -89,14 +89,14 @@ type Options struct {
 
 // OptionError is an option out of range.
 type OptionError struct {
-	// Option is the field of Options.
+	// Option is the field of Options, in the form that flags and Python arguments have.
 	Option string
 	// Msg says what is allowed.
 	Msg string
 }
 
 // Error names the option and what is allowed.
-func (e *OptionError) Error() string { return "synthetic: " + e.Option + ": " + e.Msg }
+func (e *OptionError) Error() string { return e.Option + ": " + e.Msg }
 
 // Class returns "usage".
 func (e *OptionError) Class() string { return "usage" }
@@ -166,14 +166,14 @@ func New(o Options) (*source.Dataset, error) {
 func resolve(o Options) (*graph, error) {
 	g := &graph{Options: o}
 	if o.Kind != RMAT && o.Kind != Community {
-		return nil, refuse("Kind", "%q is neither %q nor %q", o.Kind, RMAT, Community)
+		return nil, refuse("kind", "%q is neither %q nor %q", o.Kind, RMAT, Community)
 	}
 	if o.NumNodes < 1 || o.NumNodes > maxNodes {
-		return nil, refuse("NumNodes", "%d is not from 1 to %d", o.NumNodes, int64(maxNodes))
+		return nil, refuse("num_nodes", "%d is not from 1 to %d", o.NumNodes, int64(maxNodes))
 	}
 	switch {
 	case math.IsNaN(o.AvgDegree):
-		return nil, refuse("AvgDegree", "not a number")
+		return nil, refuse("avg_degree", "not a number")
 	case o.AvgDegree == 0:
 		g.AvgDegree = defaultDegree
 	case o.AvgDegree < 0:
@@ -181,7 +181,7 @@ func resolve(o Options) (*graph, error) {
 	}
 	edges := math.Round(g.AvgDegree * float64(g.NumNodes))
 	if edges > maxEdges {
-		return nil, refuse("AvgDegree", "%v times %d nodes is more than %d edges", o.AvgDegree, o.NumNodes, int64(maxEdges))
+		return nil, refuse("avg_degree", "%v times %d nodes is more than %d edges", o.AvgDegree, o.NumNodes, int64(maxEdges))
 	}
 	g.edges = int64(edges)
 	switch {
@@ -190,27 +190,27 @@ func resolve(o Options) (*graph, error) {
 	case o.NumFeatures < 0:
 		g.NumFeatures = 0
 	case o.NumFeatures > maxFeatures:
-		return nil, refuse("NumFeatures", "%d is more than %d", o.NumFeatures, maxFeatures)
+		return nil, refuse("num_features", "%d is more than %d", o.NumFeatures, maxFeatures)
 	}
 	switch {
 	case o.NumClasses == 0:
 		g.NumClasses = min(defaultClasses, g.NumNodes)
 	case o.NumClasses < 0 && o.Kind == Community:
-		return nil, refuse("NumClasses", "a %q graph has at least 1 class", Community)
+		return nil, refuse("num_classes", "a %q graph has at least 1 class", Community)
 	case o.NumClasses < 0:
 		g.NumClasses = 0
 	case o.NumClasses > min(maxClasses, g.NumNodes):
-		return nil, refuse("NumClasses", "%d is more than %d", o.NumClasses, min(maxClasses, g.NumNodes))
+		return nil, refuse("num_classes", "%d is more than %d", o.NumClasses, min(maxClasses, g.NumNodes))
 	}
 	if g.NumClasses*g.NumFeatures > maxMeans {
-		return nil, refuse("NumFeatures", "%d features times %d classes is more than %d", g.NumFeatures, g.NumClasses, maxMeans)
+		return nil, refuse("num_features", "%d features times %d classes is more than %d", g.NumFeatures, g.NumClasses, maxMeans)
 	}
 	switch o.FeatureDType {
 	case 0:
 		g.FeatureDType = layout.Float32
 	case layout.Float32, layout.Float16:
 	default:
-		return nil, refuse("FeatureDType", "%s is neither float32 nor float16", o.FeatureDType)
+		return nil, refuse("feature_dtype", "%s is neither float32 nor float16", o.FeatureDType)
 	}
 	if o.Threads <= 0 {
 		g.Threads = min(2, runtime.GOMAXPROCS(0))

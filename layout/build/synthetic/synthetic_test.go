@@ -424,16 +424,16 @@ func TestSeparation(t *testing.T) {
 func TestRefused(t *testing.T) {
 	good := Options{Kind: RMAT, NumNodes: 100}
 	for option, change := range map[string]func(o *Options){
-		"Kind":         func(o *Options) { o.Kind = "er" },
-		"NumNodes":     func(o *Options) { o.NumNodes = 0 },
-		"NumNodes ":    func(o *Options) { o.NumNodes = 1<<32 - 1 },
-		"AvgDegree":    func(o *Options) { o.AvgDegree = math.NaN() },
-		"AvgDegree ":   func(o *Options) { o.AvgDegree = 1e300 },
-		"NumFeatures":  func(o *Options) { o.NumFeatures = maxFeatures + 1 },
-		"NumFeatures ": func(o *Options) { o.NumNodes, o.NumClasses, o.NumFeatures = 1<<20, maxClasses, maxFeatures },
-		"NumClasses":   func(o *Options) { o.NumClasses = 101 },
-		"NumClasses ":  func(o *Options) { o.Kind, o.NumClasses = Community, -1 },
-		"FeatureDType": func(o *Options) { o.FeatureDType = layout.Int8 },
+		"kind":          func(o *Options) { o.Kind = "er" },
+		"num_nodes":     func(o *Options) { o.NumNodes = 0 },
+		"num_nodes ":    func(o *Options) { o.NumNodes = 1<<32 - 1 },
+		"avg_degree":    func(o *Options) { o.AvgDegree = math.NaN() },
+		"avg_degree ":   func(o *Options) { o.AvgDegree = 1e300 },
+		"num_features":  func(o *Options) { o.NumFeatures = maxFeatures + 1 },
+		"num_features ": func(o *Options) { o.NumNodes, o.NumClasses, o.NumFeatures = 1<<20, maxClasses, maxFeatures },
+		"num_classes":   func(o *Options) { o.NumClasses = 101 },
+		"num_classes ":  func(o *Options) { o.Kind, o.NumClasses = Community, -1 },
+		"feature_dtype": func(o *Options) { o.FeatureDType = layout.Int8 },
 	} {
 		o := good
 		change(&o)
