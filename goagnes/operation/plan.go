@@ -115,10 +115,10 @@ func (e *Engine) planFor(total int64) (plan, error) {
 	// 512 KiB of row records, less where the budget is small.
 	p.chunkRows = max(1, (min(512<<10, max(32<<10, total/512/layout.PageSize*layout.PageSize))-storage.SealBytes)/max(e.stride, 1))
 	p.chunkBytes = p.chunk(p.chunkRows)
-	// As many as fill the device's queue and a quarter more, which are copied or wait
-	// for it meanwhile, where an eighth of the budget holds them: a device of long
+	// As many as fill the device's queue and an eighth more, which are copied or wait
+	// for it meanwhile, where a seventh of the budget holds them: a device of long
 	// latency is kept busy by the number of reads alone.
-	p.ringChunks = max(leastChunks, min(p.depth+p.depth/4, total/8/p.chunkBytes))
+	p.ringChunks = max(leastChunks, min(p.depth+p.depth/8, total/7/p.chunkBytes))
 	// 256 KiB, less where the budget is small, but what a row record, a seal and the
 	// bytes carried from the page before it need.
 	p.writeBytes = max(min(256<<10, max(32<<10, total/1024/layout.PageSize*layout.PageSize)), roundUp(e.stride+storage.SealBytes, layout.PageSize)+layout.PageSize)
