@@ -108,13 +108,13 @@ func (r *Request) sealed() error {
 	return r.units(func(i int, unit []byte, offset int64) error {
 		mark := r.File.mark(offset, r.Seal.Generation)
 		if s := r.Seal.Sums; s != nil {
-			if layout.CRC(unit)^mark != s[i] {
+			if layout.ReadCRC(unit)^mark != s[i] {
 				return r.File.damaged(offset, int64(len(unit)), false)
 			}
 			return nil
 		}
 		end := len(unit) - SealBytes
-		intact := layout.CRC(unit[:end+4]) == binary.LittleEndian.Uint32(unit[end+4:])
+		intact := layout.ReadCRC(unit[:end+4]) == binary.LittleEndian.Uint32(unit[end+4:])
 		if !intact || binary.LittleEndian.Uint32(unit[end:]) != mark {
 			return r.File.damaged(offset, int64(len(unit)), intact)
 		}
