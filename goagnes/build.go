@@ -84,7 +84,9 @@ func Build(ctx context.Context, path string, o BuildOptions) (*BuildReport, erro
 	if !o.EdgeIndex.given() {
 		return nil, argumentf("edge_index", "is missing")
 	}
-	return buildStore(ctx, path, "", &source.Dataset{NumNodes: -1}, o)
+	return withUnpacked(path, o, func(u *unpacked) (*BuildReport, error) {
+		return buildStore(ctx, path, "", &source.Dataset{NumNodes: -1}, o, u)
+	})
 }
 
 // Import makes a store at path from a data set in a known format: see
@@ -97,14 +99,23 @@ func Import(ctx context.Context, path, from string, o BuildOptions) (*BuildRepor
 	if o.SplitIndex < 0 {
 		return nil, argumentf("split_index", "%d is negative; splits count from 0", o.SplitIndex)
 	}
-	d, err := formats.Open(ctx, from, format, source.Options{Scratch: o.Scratch, SplitIndex: o.SplitIndex})
-	if err != nil {
-		return nil, err
-	}
-	if o.SplitIndex > 0 && !d.SplitIndexed {
-		return nil, argumentf("split_index", "%d: %s has no several splits to choose from", o.SplitIndex, from)
-	}
-	return buildStore(ctx, path, from, d, o)
+	return withUnpacked(path, o, func(u *unpacked) (*BuildReport, error) {
+		file, err := u.file(ctx, from)
+		if err != nil {
+			return nil, err
+		}
+		d, err := formats.Open(ctx, file, format, source.Options{Scratch: o.Scratch, SplitIndex: o.SplitIndex})
+		if err != nil {
+			return nil, err
+		}
+		if o.SplitIndex > 0 && !d.SplitIndexed {
+			return nil, argumentf("split_index", "%d: %s has no several splits to choose from", o.SplitIndex, from)
+		}
+		for i, note := range d.Notes {
+			d.Notes[i] = u.called(note)
+		}
+		return buildStore(ctx, path, from, d, o, u)
+	})
 }
 
 // Formats returns the names of the formats that [Import] reads.
@@ -124,7 +135,7 @@ type sourceRecord struct {
 	Notes      []string          `json:"notes,omitempty"`
 }
 
-func buildStore(ctx context.Context, path, from string, d *source.Dataset, o BuildOptions) (*BuildReport, error) {
+func buildStore(ctx context.Context, path, from string, d *source.Dataset, o BuildOptions, u *unpacked) (*BuildReport, error) {
 	if _, _, err := layout.ParseCompression(o.Compression); err != nil {
 		return nil, &UnsupportedError{"compression", o.Compression, `"none", "zstd" and "zstd:1" to "zstd:9" are`}
 	}
@@ -165,7 +176,7 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		if e.Memory != nil {
 			options.Edges, err = array.EdgesFromMemory(*e.Memory)
 		} else {
-			err = edgesFromFile(&options, &record, e.File, d.NumNodes, o, so)
+			err = edgesFromFile(ctx, &options, &record, e.File, d.NumNodes, o, so, u)
 		}
 		if err != nil {
 			return nil, err
@@ -176,7 +187,11 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		if in.Memory != nil {
 			return array.RowsFromMemory(*in.Memory)
 		}
-		return formats.RowsFromFile(in.File, so)
+		file, err := u.file(ctx, in.File)
+		if err != nil {
+			return nil, err
+		}
+		return formats.RowsFromFile(file, so)
 	}
 	for _, a := range []struct {
 		name string
@@ -213,16 +228,25 @@ func buildStore(ctx context.Context, path, from string, d *source.Dataset, o Bui
 		}
 		return b
 	}
+	u.rest(&o)
+	options.ScratchLimit, options.Memory = o.ScratchLimit, o.Memory
 	return build.Build(ctx, path, options)
 }
 
 // edgesFromFile makes the edges of a file those of a build: with the number of nodes
 // that the file states, unless the caller gives one, and what is not kept of it told.
 // known is the number of nodes of the source that is imported otherwise, -1 for none.
-func edgesFromFile(to *build.Options, record *sourceRecord, path string, known int64, o BuildOptions, so source.Options) error {
-	d, err := formats.OpenEdges(path, so)
+func edgesFromFile(ctx context.Context, to *build.Options, record *sourceRecord, path string, known int64, o BuildOptions, so source.Options, u *unpacked) error {
+	file, err := u.file(ctx, path)
 	if err != nil {
 		return err
+	}
+	d, err := formats.OpenEdges(file, so)
+	if err != nil {
+		return err
+	}
+	for i, note := range d.Notes {
+		d.Notes[i] = u.called(note)
 	}
 	to.Edges, to.RankIDs = d.Edges, d.RankIDs
 	if d.NumNodes >= 0 && o.NumNodes == 0 {

@@ -69,7 +69,7 @@ func Generate(ctx context.Context, path string, o GenerateOptions) (*BuildReport
 	return buildStore(ctx, path, "generate", d, BuildOptions{
 		Order: o.Order, BlockSize: o.BlockSize, Compression: o.Compression, Memory: o.Memory, Scratch: o.Scratch, ScratchLimit: o.ScratchLimit,
 		NumThreads: o.NumThreads, IO: o.IO, Stripes: o.Stripes, Overwrite: o.Overwrite, Progress: o.Progress, FS: o.FS,
-	})
+	}, nil)
 }
 
 // refuseWithRaw refuses what shapes a store where none is made.

@@ -6,6 +6,9 @@ that library is.
 
 from __future__ import annotations
 
+import gzip
+import importlib
+import io
 import os
 import sys
 from collections.abc import Mapping
@@ -128,7 +131,9 @@ def load_pyg(source: str) -> Graph:
         ) from None
     path = _processed(source)
     try:
-        held = torch.load(path, map_location="cpu", weights_only=False)
+        held = torch.load(_opened(path), map_location="cpu", weights_only=False)
+    except UnsupportedError:
+        raise
     except Exception as error:  # unpickling raises whatever it likes
         raise InputError(f"{path}: cannot be read by torch.load: {type(error).__name__}: {error}") from error
     slices = None
@@ -145,6 +150,25 @@ def load_pyg(source: str) -> Graph:
     elif isinstance(held.get("num_nodes"), int):
         num_nodes = held["num_nodes"]
     return from_mapping(held, num_nodes if isinstance(num_nodes, int) else None, path)
+
+
+def _opened(path: str) -> Any:
+    """What torch.load reads: the path, or the content of a file within gzip or zstd."""
+    with open(path, "rb") as file:
+        head = file.read(4)
+    if head.startswith(b"\x1f\x8b"):
+        with gzip.open(path) as packed:
+            return io.BytesIO(packed.read())
+    if head == b"\x28\xb5\x2f\xfd":
+        try:
+            zstd = importlib.import_module("compression.zstd")
+        except ImportError:
+            raise UnsupportedError(
+                f"{path}: is compressed by zstd, which this Python does not have; decompress it with zstd -d"
+            ) from None
+        with zstd.open(path) as packed:
+            return io.BytesIO(packed.read())
+    return path
 
 
 def _processed(source: str) -> str:

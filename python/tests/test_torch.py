@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import gzip
 import importlib.util
 import subprocess
 import sys
@@ -266,6 +267,11 @@ def test_import_processed(tmp_path):
     check_pyg(ga.import_dataset(tmp_path / "a", tmp_path / "cora", format="pyg"))
     torch.save(data, tmp_path / "plain.pt")
     check_pyg(ga.import_dataset(tmp_path / "b", tmp_path / "plain.pt", format="pyg"))
+    (tmp_path / "plain.pt.gz").write_bytes(gzip.compress((tmp_path / "plain.pt").read_bytes()))
+    check_pyg(ga.import_dataset(tmp_path / "packed", tmp_path / "plain.pt.gz", format="pyg"))
+    (tmp_path / "cut.pt.gz").write_bytes((tmp_path / "plain.pt.gz").read_bytes()[:-20])
+    with pytest.raises(ga.InputError, match=r"cut\.pt\.gz"):
+        ga.import_dataset(tmp_path / "c", tmp_path / "cut.pt.gz", format="pyg")
     InMemoryDataset.save([data, data], str(tmp_path / "two.pt"))
     with pytest.raises(ga.UnsupportedError, match="several graphs"):
         ga.import_dataset(tmp_path / "c", tmp_path / "two.pt", format="pyg")

@@ -470,7 +470,8 @@ func TestReport(t *testing.T) {
 		{[]string{"explain", "s", "--batch-size", "0"}, exitUsage, "batch-size"},
 		{[]string{"train", "s", "--heads", "-2"}, exitUsage, "heads"},
 		{[]string{"explain", "s", "--graph-buffer", "1TiB"}, exitRefused, "graph_buffer"},
-		{[]string{"report", "run.json", "--out", "none/run.html"}, exitFailed, "none"},
+		{[]string{"report", "run.json", "--out", "none/run.html"}, exitFailed, "none/run.html: cannot be written: no such"},
+		{[]string{"report", "run.json", "--out", "s"}, exitFailed, "s: cannot be written: "},
 	} {
 		o := invoke(t, folder, c.args...)
 		if o.status != c.status || !strings.Contains(o.stderr, c.says) || strings.Count(o.stderr, "\n") != 1 {

@@ -5,6 +5,7 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,7 +30,10 @@ func createPredictions(path string, rows int64) (*predictionFile, error) {
 	}
 	temp, err := lockedTemp(path)
 	if err != nil {
-		return nil, err
+		if at := (*os.PathError)(nil); errors.As(err, &at) {
+			err = at.Err // of a folder, or a file that nobody knows
+		}
+		return nil, fmt.Errorf("predict: %s: cannot be written: %w", path, err)
 	}
 	f := &predictionFile{path: path, temp: temp, w: bufio.NewWriterSize(temp, 1<<20)}
 	if _, err := npy.WriteHeader(f.w, layout.Int64, []int64{rows, 2}); err != nil {

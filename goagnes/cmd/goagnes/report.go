@@ -43,6 +43,15 @@ func writeReport(run, out string) (err error) {
 	if info, err := in.Stat(); err == nil && info.IsDir() {
 		return &report.Error{Name: run, Msg: "a folder: give the file with what a verb prints with --json"}
 	}
+	defer func() {
+		var fault *os.PathError
+		var moved *os.LinkError
+		if errors.As(err, &fault) { // of the file that is to be renamed, which nobody knows
+			err = fmt.Errorf("%s: cannot be written: %w", out, fault.Err)
+		} else if errors.As(err, &moved) {
+			err = fmt.Errorf("%s: cannot be written: %w", out, moved.Err)
+		}
+	}()
 	f, err := os.CreateTemp(filepath.Dir(out), ".report-*")
 	if err != nil {
 		return err
