@@ -1,27 +1,20 @@
 package goagnes
 
-// Inputs that are read by seeking, .npz archives and Parquet files, and that came
-// compressed as a whole: they are inflated into a scratch folder for the time of a
-// build. What streams is inflated by its reader instead, at every scan.
+// Inputs that have to be inflated before they can be read: they lie in a scratch folder
+// for the time of a build.
 
 import (
 	"context"
 	"errors"
-	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/goagnes/goagnes/goagnes/storage"
+	"github.com/goagnes/goagnes/layout/build"
 	"github.com/goagnes/goagnes/layout/build/source"
-	"github.com/goagnes/goagnes/layout/build/source/inflate"
-	"github.com/goagnes/goagnes/layout/build/source/table"
-	"github.com/goagnes/goagnes/layout/build/staging"
+	"github.com/goagnes/goagnes/layout/build/source/formats"
 )
-
-// archiveMagic begins an .npz archive, as any zip file.
-const archiveMagic = "PK"
 
 // unpacked are the inflated inputs of one build. They count against its scratch
 // limit, and against its memory where scratch is in memory. Its zero value with dirs
@@ -36,11 +29,8 @@ type unpacked struct {
 }
 
 func newUnpacked(path string, o BuildOptions) *unpacked {
-	dirs := []string{o.Scratch}
-	if o.Scratch == "" {
-		dirs = staging.ScratchDirs(path, o.Stripes)
-	}
-	return &unpacked{fs: o.FS, dirs: dirs[:1], limit: o.ScratchLimit}
+	at := build.Options{Scratch: o.Scratch, Stripes: o.Stripes}
+	return &unpacked{fs: o.FS, dirs: at.ScratchDirs(path)[:1], limit: o.ScratchLimit}
 }
 
 // withUnpacked does a build at path whose inputs may have to be inflated first. What
@@ -62,26 +52,14 @@ func withUnpacked(path string, o BuildOptions, do func(u *unpacked) (*BuildRepor
 	return report, nil
 }
 
-// file returns the path where the input at path can be read by seeking: path itself
-// unless it is an archive or a Parquet file within gzip or zstd.
+// file returns the path where the input at path can be read: path itself unless it is
+// an archive or a Parquet file within gzip or zstd.
 func (u *unpacked) file(ctx context.Context, path string) (string, error) {
-	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
-		return path, nil // its reader says what is wrong
-	}
-	r, err := inflate.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	if _, compressed := r.(*inflate.Reader); !compressed {
+	if !formats.Packed(path) {
 		return path, nil
 	}
-	var head [len(table.ParquetMagic)]byte
-	n, err := io.ReadFull(r, head[:])
-	if err != nil || string(head[:]) != table.ParquetMagic && !strings.HasPrefix(string(head[:]), archiveMagic) {
-		return path, nil // it streams, or its reader says what is wrong
-	}
 	if u.scratch == nil {
+		var err error
 		if u.scratch, err = storage.OpenScratch(u.fs, u.dirs, u.limit); err != nil {
 			return "", err
 		}
@@ -90,36 +68,15 @@ func (u *unpacked) file(ctx context.Context, path string) (string, error) {
 	for _, ending := range []string{".gz", ".zst"} {
 		base = strings.TrimSuffix(base, ending)
 	}
-	to := filepath.Join(u.scratch.Dir(), strconv.Itoa(len(u.names))+"-"+base)
+	to := filepath.Join(u.scratch.Dir(), strconv.Itoa(len(u.names)/2)+"-"+base)
 	u.names = append(u.names, to, path)
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return "", err
+	most := u.scratch.Limit()
+	size, err := formats.Unpack(ctx, path, to, most-u.used)
+	u.used += size
+	if errors.Is(err, formats.ErrNoRoom) {
+		return "", &storage.ScratchError{Dir: u.scratch.Dir(), Need: most - u.used + 1, Used: u.used, Limit: most}
 	}
-	err = u.inflate(ctx, f, path, io.MultiReader(strings.NewReader(string(head[:n])), r))
-	return to, errors.Join(err, f.Close())
-}
-
-// inflate writes what r gives to f, within the limit of scratch.
-func (u *unpacked) inflate(ctx context.Context, f *os.File, path string, r io.Reader) error {
-	buf := make([]byte, 1<<20)
-	for ctx.Err() == nil {
-		n, err := r.Read(buf)
-		if most := u.scratch.Limit(); int64(n) > most-u.used {
-			return &storage.ScratchError{Dir: u.scratch.Dir(), Need: int64(n), Used: u.used, Limit: most}
-		}
-		if _, failed := f.Write(buf[:n]); failed != nil {
-			return failed
-		}
-		u.used += int64(n)
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return source.ErrorFrom(path, "cannot be read", err)
-		}
-	}
-	return context.Cause(ctx)
+	return to, err
 }
 
 // rest leaves to the build what the inflated files leave of its scratch and memory; u

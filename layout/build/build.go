@@ -58,7 +58,8 @@
 // there to the end, and add_self_loops adds a second one.
 //
 // Duplicates are found, and loops added, where the in-edges of a node lie together,
-// after sorting. The degree order goes by the edges before that. Duplicates of a node
+// after sorting. Where duplicates are dropped the order "degree" takes a sort of its own,
+// to go by the edges that stay; added self-loops count for no order. Duplicates of a node
 // whose in-edges alone exceed the memory for sorting take a bit for every node.
 //
 // # Limits
@@ -134,10 +135,7 @@ func build(ctx context.Context, path string, o Options, t workspace.Tuning) (rep
 	if err := nodes.Check(ctx, o.Arrays, o.Splits, known, o.FeatureDType); err != nil {
 		return nil, err
 	}
-	scratch := []string{o.Scratch}
-	if o.Scratch == "" {
-		scratch = staging.ScratchDirs(path, o.Stripes)
-	}
+	scratch := o.ScratchDirs(path)
 	storage.RemoveAbandoned(o.FS, scratch) // also where the path is refused
 	if b.store, err = staging.Open(w, path, o.Overwrite, o.Stripes, o.BlockSize, o.writeBuffer()); err != nil {
 		return nil, err
@@ -300,6 +298,12 @@ func (b *builder) write() (*layout.Manifest, error) {
 	}
 	if !order.ManyPasses(name) || kept != nil && kept.Whole {
 		spilled.Drop()
+	}
+	if name == order.Degree && b.edits.DropDuplicates && b.numNodes > 0 {
+		degrees := ledger.View[uint32](c.Out.Bytes)[:b.numNodes]
+		if err := adjacency.OutDegrees(b.store, edges, &b.edits, b.numNodes, c.Targets, degrees); err != nil {
+			return nil, err
+		}
 	}
 	to := nodes.New(b.store, b.numNodes, b.o.FeatureDType)
 	r, err := b.orderNodes(to, edges, c, name, best)

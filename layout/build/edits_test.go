@@ -48,11 +48,11 @@ func (g *graph) edited(undirected bool, loops, duplicates string) (*graph, *Repo
 			r.SelfLoopsDropped++
 			continue
 		}
-		out.sources = append(out.sources, e.u)
 		if seen[[2]int64{e.u, e.v}] && duplicates == edgelist.Drop {
 			r.DuplicatesDropped++
 			continue
 		}
+		out.sources = append(out.sources, e.u)
 		seen[[2]int64{e.u, e.v}] = true
 		looped[e.u] = looped[e.u] || e.u == e.v
 		out.src, out.dst, out.ids = append(out.src, e.u), append(out.dst, e.v), append(out.ids, e.id)

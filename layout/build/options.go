@@ -13,6 +13,7 @@ import (
 	"github.com/goagnes/goagnes/layout/build/nodes"
 	"github.com/goagnes/goagnes/layout/build/order"
 	"github.com/goagnes/goagnes/layout/build/source"
+	"github.com/goagnes/goagnes/layout/build/staging"
 )
 
 // DefaultMemory is the budget of a build, in bytes, where none is given.
@@ -164,4 +165,12 @@ func (o *Options) knownNodes() int64 {
 		known = max(known, rows.Len())
 	}
 	return known
+}
+
+// ScratchDirs are the folders in which a build at path has its scratch.
+func (o *Options) ScratchDirs(path string) []string {
+	if o.Scratch != "" {
+		return []string{o.Scratch}
+	}
+	return staging.ScratchDirs(path, o.Stripes)
 }

@@ -6,6 +6,7 @@ package adjacency
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 
@@ -48,6 +49,7 @@ type adjacency struct {
 	idType    layout.DType // of edge ids
 	wide      bool         // edge ids of 8 bytes
 	record    int64
+	stages    [2]string // of progress: distributing, sorting
 
 	// Limits of what is sorted at one time; a slot holds that much.
 	maxEdges, maxNodes int64
@@ -166,27 +168,67 @@ func sizes(spans []span, record int64) []int64 {
 // Write distributes, sorts and encodes all edges, and returns how many
 // there are in the end. targets is the histogram of their internal targets.
 func Write(b *staging.Store, e source.Edges, edits *edgelist.Edits, r *order.Order, numNodes int64, targets *edgelist.Coarse, blockSize int64, level int) (edges int64, err error) {
-	numEdges := edits.Streamed()
-	a := &adjacency{Store: b, blockSize: blockSize, level: level, order: r, numNodes: numNodes, numEdges: numEdges, edits: edits, record: narrowRecord}
+	a := newAdjacency(b, edits, r, numNodes)
+	a.blockSize, a.level = blockSize, level
+	a.stages = [2]string{"distribute edges", "write graph"}
+	w, err := a.writers()
+	if err != nil {
+		return 0, err
+	}
+	defer w.abort()
+	if err := a.run(e, targets, w.put); err != nil {
+		return 0, err
+	}
+	if err := w.finish(); err != nil {
+		return 0, err
+	}
+	if err := w.close(); err != nil {
+		return 0, err
+	}
+	return w.edges, nil
+}
+
+// OutDegrees counts in out, by original id, the edges that leave each node once
+// duplicates are dropped; a count ends at 2^32-1. Self-loops that are to be added count
+// for none. It distributes and sorts the edges as Write does. targets is the histogram
+// of their original targets.
+func OutDegrees(b *staging.Store, e source.Edges, edits *edgelist.Edits, numNodes int64, targets *edgelist.Coarse, out []uint32) error {
+	counted := *edits // what is dropped here is dropped again by Write, and told once
+	counted.AddLoops = false
+	a := newAdjacency(b, &counted, &order.Order{Name: layout.OrderOriginal}, numNodes)
+	a.stages = [2]string{"distribute edges to count them", "count distinct edges"}
+	clear(out)
+	return a.run(e, targets, func(k *slot) error {
+		for _, u := range k.src {
+			if out[u] != math.MaxUint32 {
+				out[u]++
+			}
+		}
+		return nil
+	})
+}
+
+func newAdjacency(b *staging.Store, edits *edgelist.Edits, r *order.Order, numNodes int64) *adjacency {
+	a := &adjacency{Store: b, order: r, numNodes: numNodes, numEdges: edits.Streamed(), edits: edits, record: narrowRecord}
 	if a.idType = layout.IDType(edits.IDRange(numNodes)); b.Tune.Wide {
 		a.idType = layout.Uint64
 	}
 	if a.idType == layout.Uint64 {
 		a.wide, a.record = true, wideRecord
 	}
-	w, err := a.writers()
-	if err != nil {
-		return 0, err
-	}
-	defer w.abort()
+	return a
+}
 
+// run distributes and sorts all edges and passes them to put, by target.
+func (a *adjacency) run(e source.Edges, targets *edgelist.Coarse, put func(k *slot) error) error {
+	b, numNodes := a.Store, a.numNodes
 	// While edges are distributed the partitions' buffers are live, afterwards what
 	// sorting needs; edges kept in memory are live in both.
 	free := b.Mem.Free() - b.Mem.Free()/16
 	if a.edits.DropDuplicates && a.hubs(targets, free) {
 		bits, err := b.Mem.Map("sources of a node with many duplicates", (numNodes+63)/64*8)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		defer bits.Close()
 		a.seen = ledger.View[uint64](bits.Bytes)
@@ -194,6 +236,7 @@ func Write(b *staging.Store, e source.Edges, edits *edgelist.Edits, r *order.Ord
 	}
 	var s *spill.Partitions
 	var buffers *ledger.Region
+	var err error
 	inMemory := a.inMemory()
 	a.setLimits(b.Tune.SortLimit(free - inMemory))
 	most := b.Tune.PartsLimit(maxParts)
@@ -201,7 +244,7 @@ func Write(b *staging.Store, e source.Edges, edits *edgelist.Edits, r *order.Ord
 	if kept := spill.Bytes(sizes(spans, a.record)); inMemory <= free/2 && kept <= inMemory && !b.Tune.OnScratch {
 		mem, err := b.Mem.Map("edges", kept)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		defer mem.Close()
 		s = spill.InMemory(e.Name(), sizes(spans, a.record), mem)
@@ -214,25 +257,19 @@ func Write(b *staging.Store, e source.Edges, edits *edgelist.Edits, r *order.Ord
 		n := int64(spill.Buffers(len(spans)))
 		each := max(min(free/2/n, 64*spill.Unit)/spill.Unit, 1) * spill.Unit
 		if buffers, err = b.Mem.Map("buffers of edge partitions", n*each); err != nil {
-			return 0, err
+			return err
 		}
 		defer buffers.Close()
 		if s, err = spill.InScratch(e.Name(), sizes(spans, a.record), b.Pool, b.Scratch, "edges", buffers.Bytes); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	defer s.Close()
 	if err := a.distribute(e, s, spans, targets); err != nil {
-		return 0, err
+		return err
 	}
 	buffers.Close()
-	if err := a.sortAll(s, spans, w); err != nil {
-		return 0, err
-	}
-	if err := w.close(); err != nil {
-		return 0, err
-	}
-	return w.edges, nil
+	return a.sortAll(s, spans, put)
 }
 
 // PartitionBytes is the scratch that so many edges may take.
@@ -280,7 +317,7 @@ func (a *adjacency) distribute(e source.Edges, s *spill.Partitions, spans []span
 		at.Pos += record
 		return nil
 	}
-	_, _, err := edgelist.Scan(a.Ctx, e, a.numNodes, true, a.Threads, a.EdgeProgress("distribute edges", e),
+	_, _, err := edgelist.Scan(a.Ctx, e, a.numNodes, true, a.Threads, a.EdgeProgress(a.stages[0], e),
 		func(k *edgelist.Chunk) error {
 			if internal != nil {
 				for i, v := range k.Src {
@@ -325,8 +362,8 @@ func (a *adjacency) distribute(e source.Edges, s *spill.Partitions, spans []span
 	return err
 }
 
-// sortAll sorts the partitions on one goroutine and encodes them on this one.
-func (a *adjacency) sortAll(s *spill.Partitions, spans []span, w *graphWriters) error {
+// sortAll sorts the partitions on one goroutine and passes them to put on this one.
+func (a *adjacency) sortAll(s *spill.Partitions, spans []span, put func(k *slot) error) error {
 	var edges, nodes int64 // what a slot must hold
 	fits := a.allFit(spans)
 	for _, sp := range spans {
@@ -383,14 +420,14 @@ func (a *adjacency) sortAll(s *spill.Partitions, spans []span, w *graphWriters) 
 		if err := a.Ctx.Err(); err != nil {
 			return err
 		}
-		if err := w.put(k); err != nil {
+		if err := put(k); err != nil {
 			return err
 		}
 		done += int64(len(k.src))
-		a.Progress("write graph", min(done, a.numEdges), a.numEdges)
+		a.Progress(a.stages[1], min(done, a.numEdges), a.numEdges)
 		a.free <- k
 	}
-	return w.finish()
+	return nil
 }
 
 // fits reports whether a span is sorted in memory as it is.
