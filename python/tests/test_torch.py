@@ -132,8 +132,10 @@ def test_tensors_that_are_refused(tmp_path):
         nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
         with pytest.raises(ga.UnsupportedError, match="nested"):
             ga.build(tmp_path / "s", nested)
+    emptied = torch.arange(6)
+    emptied.untyped_storage().resize_(0)  # its repr fails
     with pytest.raises(ga.UsageError, match="feature_dtype=a Tensor is not"):
-        ga.build(tmp_path / "s", edges, torch.ones(2, 3), feature_dtype=torch.nested.nested_tensor([torch.ones(2)]))
+        ga.build(tmp_path / "s", edges, torch.ones(2, 3), feature_dtype=emptied)
 
 
 def test_tensors_beyond_their_storage(tmp_path):
