@@ -32,7 +32,7 @@ func build(t *testing.T) string {
 	driver := filepath.Join(t.TempDir(), "driver")
 	args := []string{"-std=gnu17", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-cast-function-type", "-fno-strict-aliasing",
 		"-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-I" + include,
-		"testdata/driver.c", "../module.c", "../tensor.c", "../slab.c", "-L" + lib, "-Wl,-rpath," + lib, "-lpython" + version, "-lpthread", "-o", driver}
+		"testdata/driver.c", "../module.c", "../tensor.c", "../owner.c", "../slab.c", "-L" + lib, "-Wl,-rpath," + lib, "-lpython" + version, "-lpthread", "-o", driver}
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		if strings.Contains(string(out), "cannot find -lasan") || strings.Contains(string(out), "libasan") {
 			t.Skipf("no sanitizers: %s", out)

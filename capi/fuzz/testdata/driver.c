@@ -6,7 +6,7 @@
  *   driver SEED ROUNDS
  *
  * Every round calls an entry point with random arguments, or uses what earlier
- * rounds left: tensors, buffers, capsules. Arrays end where their slab does, before
+ * rounds left: tensors, buffers, capsules, owners. Arrays end where their slab does, before
  * a page that must not be touched. In the end everything is dropped, and what was
  * handed out must have come back. Prints what was done.
  */
@@ -118,6 +118,17 @@ int32_t goagnesNext(int64_t loader, int64_t epoch, int64_t timeout_ms, goagnes_b
     return result;
 }
 
+#define OWNED (1 << 20)
+static char left[OWNED]; /* handles that were closed, by number */
+static long owners, closed;
+
+void goagnesLeave(int32_t kind, int64_t handle, int64_t epoch) {
+    if (kind < GOAGNES_STORE || kind > GOAGNES_EPOCH) die("nothing of that kind is owned");
+    if (handle < 0 || handle >= OWNED || epoch != handle + 1) return; /* an argument of chance */
+    if (left[handle]++) die("a handle is closed twice by its owner");
+    closed++;
+}
+
 /* ---- random arguments ---- */
 
 #define BAG 64
@@ -226,12 +237,12 @@ static void random_buffer(PyObject *value) {
 }
 
 static void use(PyObject *value) {
-    static const char *names[] = {"shape", "dtype", "nbytes", "address", "__dlpack_device__", "__reduce__", "__reduce_ex__", "none", "__class__"};
+    static const char *names[] = {"shape", "dtype", "nbytes", "address", "__dlpack_device__", "__reduce__", "__reduce_ex__", "none", "__class__", "alive", "close", "detach"};
     switch (below(8)) {
-    case 0: keep(PyObject_GetAttrString(value, names[below(9)])); return;
+    case 0: keep(PyObject_GetAttrString(value, names[below(12)])); return;
     case 1: keep(PyObject_Repr(value)); return;
     case 2: case 3: random_buffer(value); return;
-    case 4: keep(PyObject_CallMethod(value, names[4 + below(3)], below(2) ? NULL : "i", (int)below(5))); return;
+    case 4: keep(PyObject_CallMethod(value, names[below(2) ? 10 + below(2) : 4 + below(3)], below(2) ? NULL : "i", (int)below(5))); return;
     case 5:
         if (PyCapsule_CheckExact(value)) consume(value);
         return;
@@ -261,7 +272,23 @@ static void use(PyObject *value) {
 
 static void round_of(void) {
     PyObject *value = bag[below(BAG)];
-    switch (below(6)) {
+    switch (below(7)) {
+    case 6: { /* an owner, which may keep another, or itself in a list */
+        static const char *kinds[] = {"store", "loader", "epoch", "loaders", ""};
+        PyObject *type = PyObject_GetAttrString(module, "Owner"), *list = PyList_New(0);
+        if (value != NULL) PyList_Append(list, value);
+        long handle = owners++;
+        if (handle == OWNED) die("more owners than are counted");
+        PyObject *args = Py_BuildValue("(sLLO)", kinds[below(below(8) == 0 ? 5 : 3)], (long long)handle, (long long)handle + 1, list);
+        if (below(10) == 0) PyTuple_SetItem(args, below(4), random_object(0));
+        PyObject *made = PyObject_Call(type, args, NULL);
+        if (made != NULL && below(2)) PyList_Append(list, made);
+        Py_DECREF(args);
+        Py_DECREF(list);
+        Py_DECREF(type);
+        keep(made);
+        return;
+    }
     case 0: case 1: { /* a minibatch, its arrays into the bag */
         PyObject *next = PyObject_GetAttrString(module, "next"), *args = PyTuple_New(below(15) == 0 ? below(6) : 3);
         for (Py_ssize_t i = 0; i < PyTuple_Size(args); i++) PyTuple_SetItem(args, i, below(12) == 0 ? random_object(0) : PyLong_FromLongLong(below(200) - (i == 2 ? 20 : 0)));
@@ -304,6 +331,7 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < BAG; i++) Py_CLEAR(bag[i]);
     PyGC_Collect();
+    if (rounds >= 1000 && closed == 0) die("no owner has closed anything");
     if (GOAGNES_READ(tensors_made) != GOAGNES_READ(tensors_freed)) die("tensors were not given back");
     if (GOAGNES_READ(exports_made) != GOAGNES_READ(exports_freed)) die("exports were not given back");
     for (int i = 0; i < num_slabs; i++) {
