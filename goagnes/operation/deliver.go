@@ -56,10 +56,12 @@ func (h *hyperbatch) needs() int64 {
 // needed, so that growing ends soon.
 const asideSlack = 8
 
-// held returns the bytes that batches in flight need, and what has to be set
-// aside yet to use one.
+// held returns the bytes that batches in flight need yet, and what has to be set
+// aside yet to use one. Those of an earlier hyperbatch that the consumer still holds,
+// or has released since, are among the ones that it may hold, and have their memory.
 func (h *hyperbatch) held() int64 {
 	n := h.slabsHeld()
+	n -= min(h.e.slabs.Counters().MappedBytes, n/int64(h.e.Held+1)*int64(h.e.Held))
 	if needs := h.needs(); needs > 0 {
 		n += max(0, needs+needs/asideSlack-h.e.Consumer.Aside())
 	}

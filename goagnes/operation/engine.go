@@ -118,6 +118,8 @@ type Engine struct {
 	grown   map[string]int64
 	spilt   uint64 // hyperbatches whose rows were gathered
 	running *Run
+
+	scratchFits int // minibatches of a hyperbatch at most: fewer than asked for once scratch had no room
 }
 
 // column is one array of nodes that a row record holds.
@@ -143,7 +145,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Options: o, graphBlocks: blocks, grown: map[string]int64{}}
+	e := &Engine{Options: o, graphBlocks: blocks, grown: map[string]int64{}, scratchFits: o.Hyperbatch}
 	e.internal = o.Store.Section(layout.SectionInternal)
 	add := func(name string, wanted bool) {
 		s := o.Store.Section(name)

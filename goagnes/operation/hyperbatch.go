@@ -451,6 +451,7 @@ func isFull(err error) bool {
 	return errors.As(err, &limit) || errors.As(err, &budget) || errors.Is(err, unix.ENOSPC)
 }
 
-func spillError(err error) error {
-	return fmt.Errorf("what does not fit the memory budget must be spilled, raise memory or choose another scratch directory: %w", err)
-}
+// errSpill is wrapped by errors of making room in scratch.
+var errSpill = errors.New("what does not fit the memory budget must be spilled, raise memory or choose another scratch directory")
+
+func spillError(err error) error { return fmt.Errorf("%w: %w", errSpill, err) }

@@ -9,7 +9,7 @@ import (
 // meter counts what an engine does, over all its epochs.
 type meter struct {
 	minibatches, hyperbatches, windows, splits atomic.Int64
-	sampledAhead                               atomic.Int64
+	sampledAhead, halved                       atomic.Int64
 	sampledNodes, sampledEdges                 atomic.Int64
 	bucketRequests                             atomic.Int64
 	graphBlocks, hubVisits, hubPicks           atomic.Int64
@@ -52,9 +52,10 @@ func (m *meter) end() {
 type Stats struct {
 	Minibatches  int64 `json:"minibatches"`
 	Hyperbatches int64 `json:"hyperbatches"`
-	SampledAhead int64 `json:"sampled_ahead"` // hyperbatches that were sampled while the one before was delivered
-	Windows      int64 `json:"windows"`       // groups of minibatches whose graph blocks were swept together
-	WindowSplits int64 `json:"window_splits"` // windows sampled again because they did not fit
+	SampledAhead int64 `json:"sampled_ahead"`       // hyperbatches that were sampled while the one before was delivered
+	Halved       int64 `json:"hyperbatches_halved"` // hyperbatches prepared again as smaller ones, as scratch had no room
+	Windows      int64 `json:"windows"`             // groups of minibatches whose graph blocks were swept together
+	WindowSplits int64 `json:"window_splits"`       // windows sampled again because they did not fit
 
 	SampledNodes   int64 `json:"sampled_nodes"`
 	SampledEdges   int64 `json:"sampled_edges"`
@@ -93,7 +94,7 @@ func (e *Engine) Stats() Stats {
 	}
 	m.mu.Unlock()
 	return Stats{
-		Minibatches: m.minibatches.Load(), Hyperbatches: m.hyperbatches.Load(), SampledAhead: m.sampledAhead.Load(), Windows: m.windows.Load(), WindowSplits: m.splits.Load(),
+		Minibatches: m.minibatches.Load(), Hyperbatches: m.hyperbatches.Load(), SampledAhead: m.sampledAhead.Load(), Halved: m.halved.Load(), Windows: m.windows.Load(), WindowSplits: m.splits.Load(),
 		SampledNodes: m.sampledNodes.Load(), SampledEdges: m.sampledEdges.Load(), BucketRequests: m.bucketRequests.Load(),
 		GraphBlocksRead: m.graphBlocks.Load(), GraphBufferHits: m.graphHits.Load(), GraphBufferMisses: m.graphMisses.Load(),
 		HubVisits: m.hubVisits.Load(), HubPicks: m.hubPicks.Load(),

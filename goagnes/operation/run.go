@@ -80,33 +80,34 @@ func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Ru
 	defer func() { e.meter.bound.Store(bound.bytes()) }()
 	x := e.Explain()
 	size := e.firstSize(e.grows(end-from, &x, x.KeepsGraph || e.keptGraph != nil, x.KeepsRows || e.keptRows != nil))
-	next := func() *hyperbatch {
-		if from == end {
+	next := func(first int64) *hyperbatch {
+		if first == end {
 			return nil
 		}
-		h := &hyperbatch{e: e, epoch: epoch, first: from, count: int(min(int64(size), end-from)), bound: bound}
-		from, size = from+int64(h.count), e.sizeAfter(size)
+		h := &hyperbatch{e: e, epoch: epoch, first: first, count: int(min(int64(size), int64(e.scratchFits), end-first)), bound: bound}
+		size = e.sizeAfter(size)
 		return h
 	}
-	for h := next(); h != nil; {
-		after := next()
-		if err := e.one(ctx, h, after, r); err != nil {
+	for h := next(from); h != nil; {
+		if h, err = e.one(ctx, h, next, r); err != nil {
 			return err
 		}
-		h = after
 	}
 	return nil
 }
 
-// one prepares a hyperbatch and hands it out, and meanwhile samples the one after it,
-// nil for none, where there is memory for both.
-func (e *Engine) one(ctx context.Context, h, after *hyperbatch, r *Run) error {
+// one prepares a hyperbatch and hands it out, and meanwhile samples the one after it
+// where there is memory for both. It returns that one, nil for none.
+func (e *Engine) one(ctx context.Context, h *hyperbatch, next func(first int64) *hyperbatch, r *Run) (*hyperbatch, error) {
 	defer h.release() // also when a bug ends the epoch
 	e.trimSlabs()     // sampling needs the memory that idle batches hold
 	e.meter.hyperbatches.Add(1)
 	prepare := func() error {
 		err := e.prepare(ctx, h)
 		if err != nil && e.withoutKept(h, err) {
+			err = e.prepare(ctx, h)
+		}
+		for err != nil && h.halve(err) {
 			err = e.prepare(ctx, h)
 		}
 		return err
@@ -117,8 +118,9 @@ func (e *Engine) one(ctx context.Context, h, after *hyperbatch, r *Run) error {
 		err = e.retry(ctx, h.claimDelivery)
 	}
 	if err != nil {
-		return h.explain(err)
+		return nil, h.explain(err)
 	}
+	after := next(h.first + int64(h.count))
 	if after != nil {
 		after.half = h.half
 	}
@@ -140,7 +142,25 @@ func (e *Engine) one(ctx context.Context, h, after *hyperbatch, r *Run) error {
 	e.meter.phases[2].read.Add(delivered)
 	e.meter.phases[0].read.Add(d.BytesRead - delivered)
 	e.meter.phases[0].written.Add(d.BytesWritten)
-	return err
+	return after, err
+}
+
+// halve makes the hyperbatch, which failed with err, one of half as many minibatches,
+// to be prepared anew, where it was scratch that had no room for it: what is spilled
+// grows with it, minibatches do not depend on it. No later one is larger.
+func (h *hyperbatch) halve(err error) bool {
+	if h.count == 1 || !errors.Is(err, errSpill) || !isFull(err) {
+		return false
+	}
+	h.release()
+
+	if h.e.DropScratch() != nil { // files as large as before would leave no room for others
+		return false
+	}
+	h.count = (h.count + 1) / 2
+	h.e.scratchFits = h.count
+	h.e.meter.halved.Add(1)
+	return true
 }
 
 // retry runs f again where it lacks memory while the consumer works on minibatches,
