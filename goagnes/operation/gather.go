@@ -68,6 +68,10 @@ func (h *hyperbatch) gather(ctx context.Context) error {
 	}
 	threshold, rows := h.counter.Threshold(min(p.room/e.stride, touched))
 	indexBytes, dataBytes := memory.FeatureCacheBytes(e.manifest.NumNodes, rows, e.stride)
+	if body := h.longestBody(); body > 0 { // half of what the cache has no rows for
+		more := min(e.plan.depth, int64(len(h.records)), p.records+(p.room-rows*e.stride)/2/body)
+		h.readAhead = max(p.records, more)
+	}
 	var err error
 	if h.cached, err = e.claim("feature cache", max(indexBytes+dataBytes, 64)); err != nil {
 		return err
