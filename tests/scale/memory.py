@@ -16,6 +16,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("dir", type=Path)
 parser.add_argument("--paper", action="store_true")
 parser.add_argument("--only", choices=("float32", "float16"))
+parser.add_argument("--share", type=int, choices=(8, 16, 32))
 parser.add_argument("--keep", action="store_true")
 options = parser.parse_args()
 here = options.dir
@@ -139,6 +140,8 @@ def table(dtype: str, features: int) -> None:
         shape = f"--num-nodes {nodes} --avg-degree 16 --num-features {features} --feature-dtype {dtype}"
         run(f"generate --raw {{raw}} --kind rmat {shape}")
     for k, batch, hidden in ((8, 1000, 256), (16, 1000, 64), (32, 200, 64)):
+        if options.share not in (None, k):
+            continue
         run = Verbs(dtype, f"D/{k}", budget[k], budget[k] + PROGRAM, **paths)
         memory = ("--memory", str(budget[k]))
         loader = f"--num-neighbors 10,10,10 --batch-size {batch} --seed 0"

@@ -6,7 +6,7 @@
 # budget + 64 MiB where that can be had. Prints a line a step: verb, share, budget,
 # peak resident memory, peak of the cgroup, seconds. Fails where a step does.
 #
-#   tests/scale/memory.sh DIR [--paper] [--only float32|float16] [--keep]
+#   tests/scale/memory.sh DIR [--paper] [--only float32|float16] [--share 8|16|32] [--keep]
 #
 # DIR needs 14 GB on a file system with direct I/O. Raw arrays that are there
 # already are not made again; all but them and the lines is removed unless --keep.
@@ -18,7 +18,7 @@
 # verified and an epoch of 1 % of the nodes prepared within 365 MB, program and all.
 # DIR then needs 16 GB. NODES=1000000 makes it smaller, in proportion.
 set -euo pipefail
-[ $# -ge 1 ] || { echo "usage: $0 DIR [--paper] [--only float32|float16] [--keep]" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: $0 DIR [--paper] [--only float32|float16] [--share 8|16|32] [--keep]" >&2; exit 2; }
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 mkdir -p "$1"
 dir=$(cd "$1" && pwd)
