@@ -60,11 +60,17 @@ func (e *Engine) StartRange(ctx context.Context, epoch uint32, first, end int64)
 	return r
 }
 
+// reclaimShare is the part of the budget, one in so many, that is left to others when an
+// epoch begins: small graphs stay in memory while training and evaluation take turns.
+const reclaimShare = 4
+
 // epoch runs Algorithm 1: hyperbatch by hyperbatch, sample, gather, hand out.
 func (e *Engine) epoch(ctx context.Context, epoch uint32, from, end int64, r *Run) error {
 	var bound *bound
 	err := e.retry(ctx, func() (err error) {
-		e.Budget.Reclaim() // what others keep while they are idle
+		if e.Budget.Free() < e.Budget.Total()-e.Budget.Total()/reclaimShare {
+			e.Budget.Reclaim() // what others keep while they are idle
+		}
 		if bound, err = e.newBound(); err != nil {
 			return err
 		}
