@@ -323,6 +323,9 @@ func (b *builder) write() (*layout.Manifest, error) {
 		return nil, err
 	}
 	b.tellEdits()
+	if b.edits.Listed == 0 {
+		b.Note(edges.Name() + ": no edges")
+	}
 	r.CloseOriginal()
 	ranks.Close()
 	kept.Drop()

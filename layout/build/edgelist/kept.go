@@ -31,6 +31,11 @@ func (c Counted) Scan(ctx context.Context, f func(src, dst []int64) error) error
 	return err
 }
 
+// LineOf is that of the edges read: see source.Lines.
+func (c Counted) LineOf(ctx context.Context, edge int64) int64 {
+	return source.LineOf(ctx, c.Edges, edge)
+}
+
 // Kept keeps the edges of the first pass in memory if they fit and all ids are
 // below 2^32, so that text is parsed once.
 type Kept struct {
@@ -48,6 +53,11 @@ func KeepEdges(w *workspace.Space, e source.Edges, bytes int64) (*Kept, error) {
 		return nil, err
 	}
 	return &Kept{Edges: e, mem: m, pairs: ledger.View[uint32](m.Bytes)}, nil
+}
+
+// LineOf is that of the edges read: see source.Lines.
+func (k *Kept) LineOf(ctx context.Context, edge int64) int64 {
+	return source.LineOf(ctx, k.Edges, edge)
 }
 
 // Drop gives back the memory; later passes read the source.

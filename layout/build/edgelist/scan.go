@@ -93,7 +93,7 @@ func Scan(ctx context.Context, e source.Edges, limit int64, known bool, threads 
 			}
 			if bad {
 				free <- c
-				return idFault(e.Name(), edges, src[:n], dst[:n], limit, known)
+				return idFault(ctx, e, edges, src[:n], dst[:n], limit, known)
 			}
 			pass(c)
 			edges += int64(n)
@@ -115,17 +115,17 @@ func Scan(ctx context.Context, e source.Edges, limit int64, known bool, threads 
 }
 
 // idFault names the first edge with an id that is no node.
-func idFault(file string, first int64, src, dst []int64, limit int64, known bool) error {
+func idFault(ctx context.Context, e source.Edges, first int64, src, dst []int64, limit int64, known bool) error {
 	for i := range src {
 		for _, v := range [2]int64{src[i], dst[i]} {
 			if v < 0 {
-				return source.ErrorAt(file, first+int64(i), "edge %d → %d: negative id; ids are 0 or more", src[i], dst[i])
+				return source.ErrorAtEdge(ctx, e, first+int64(i), "edge %d → %d: negative id; ids are 0 or more", src[i], dst[i])
 			}
 			if v >= limit && known {
-				return source.ErrorAt(file, first+int64(i), "edge %d → %d: the graph has %d nodes, so ids end at %d; give a larger num_nodes, or ids=\"rank\" where ids are sparse", src[i], dst[i], limit, limit-1)
+				return source.ErrorAtEdge(ctx, e, first+int64(i), "edge %d → %d: the graph has %d nodes, so ids end at %d; give a larger num_nodes, or ids=\"rank\" where ids are sparse", src[i], dst[i], limit, limit-1)
 			}
 			if v >= limit {
-				return source.ErrorAt(file, first+int64(i), "edge %d → %d: dense ids end at %d; give ids=\"rank\" where ids are sparse", src[i], dst[i], limit-1)
+				return source.ErrorAtEdge(ctx, e, first+int64(i), "edge %d → %d: dense ids end at %d; give ids=\"rank\" where ids are sparse", src[i], dst[i], limit-1)
 			}
 		}
 	}

@@ -99,3 +99,25 @@ func TestScanEnds(t *testing.T) {
 		}
 	}
 }
+
+// numbered are edges that come from lines: a heading before the first, and a blank one
+// after each.
+type numbered struct{ source.Edges }
+
+func (numbered) LineOf(_ context.Context, edge int64) int64 { return 2 * (edge + 1) }
+
+// A fault of an edge names its line where it came from one, through all that stands
+// between the source and the scan.
+func TestScanNamesLines(t *testing.T) {
+	e := drawEdges(1000, 50, 300)
+	e.dst[700] = 60
+	lines := numbered{e}
+	for name, edges := range map[string]source.Edges{"source": lines, "counted": Counted{Edges: lines}, "kept": &Kept{Edges: lines}, "spilled": &Spilled{Edges: lines}} {
+		line := source.LineOf(context.Background(), edges, 700)
+		err := idFault(context.Background(), edges, 699, e.src[699:701], e.dst[699:701], 50, true)
+		var input *source.Error
+		if !errors.As(err, &input) || line != 1402 || input.Line != line || input.Index != -1 {
+			t.Errorf("%s: line %d, %v", name, line, err)
+		}
+	}
+}

@@ -53,6 +53,11 @@ func (s *Spilled) Buffers() int64 {
 	return s.mem.Size()
 }
 
+// LineOf is that of the edges read: see source.Lines.
+func (s *Spilled) LineOf(ctx context.Context, edge int64) int64 {
+	return source.LineOf(ctx, s.Edges, edge)
+}
+
 // Drop removes the file; later scans read the source. On nil it does nothing.
 func (s *Spilled) Drop() {
 	if s == nil {

@@ -370,10 +370,5 @@ func (r *rankedEdges) Scan(ctx context.Context, f func(src, dst []int64) error) 
 
 // unlisted is the fault of an edge that names a node which the list lacks.
 func (r *rankedEdges) unlisted(ctx context.Context, edge, id int64) error {
-	if lines, ok := r.input.(source.Lines); ok {
-		if line := lines.LineOf(ctx, edge); line > 0 {
-			return &source.Error{File: r.Name(), Line: line, Index: -1, Msg: fmt.Sprintf("id %d is not in %s, which lists the nodes", id, r.list.Name())}
-		}
-	}
-	return source.ErrorAt(r.Name(), edge, "id %d is not in %s, which lists the nodes", id, r.list.Name())
+	return source.ErrorAtEdge(ctx, r.input, edge, "id %d is not in %s, which lists the nodes", id, r.list.Name())
 }

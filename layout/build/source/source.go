@@ -77,6 +77,14 @@ type Lines interface {
 	LineOf(ctx context.Context, edge int64) int64
 }
 
+// LineOf is LineOf of edges that may be Lines; 0 where they are not.
+func LineOf(ctx context.Context, e Edges, edge int64) int64 {
+	if lines, ok := e.(Lines); ok {
+		return lines.LineOf(ctx, edge)
+	}
+	return 0
+}
+
 // IDs is a list of node ids.
 type IDs interface {
 	// Scan calls f with all ids, at most ChunkEdges a call. The rules are those of
@@ -217,6 +225,15 @@ func ErrorAt(file string, index int64, format string, args ...any) *Error {
 // ErrorAtLine is a fault of a line, counted from 1.
 func ErrorAtLine(file string, line int64, format string, args ...any) *Error {
 	return &Error{File: file, Line: line, Index: -1, Msg: fmt.Sprintf(format, args...)}
+}
+
+// ErrorAtEdge is a fault of an edge, counted from 0: of the line that it came from, where
+// it came from one, and otherwise of the element.
+func ErrorAtEdge(ctx context.Context, e Edges, edge int64, format string, args ...any) *Error {
+	if line := LineOf(ctx, e, edge); line > 0 {
+		return ErrorAtLine(e.Name(), line, format, args...)
+	}
+	return ErrorAt(e.Name(), edge, format, args...)
 }
 
 // ErrorFrom is a fault with a cause, such as an error of the file system.
