@@ -244,7 +244,7 @@ func (b *builder) write() (*layout.Manifest, error) {
 		if known < 0 {
 			known = ranks.Distinct
 		}
-		edges = ranks.Replace(edges, b.o.NodeIDs, b.o.Edges)
+		edges = ranks.Replace(edges, b.o.NodeIDs)
 		timed()
 	}
 

@@ -336,14 +336,13 @@ func (b *ranking) loadRanks(distinct int64) (*Ranks, error) {
 type rankedEdges struct {
 	source.Edges
 	ranks *Ranks
-	list  source.IDs   // where the ids come from, if not from the edges
-	input source.Edges // the edges as they were given, which may know their lines
+	list  source.IDs // where the ids come from, if not from the edges
 }
 
 // Replace returns the edges with ranks for ids. list is where the ids come from, if not
-// from the edges; given are the edges as they were given, which may know their lines.
-func (r *Ranks) Replace(e source.Edges, list source.IDs, given source.Edges) source.Edges {
-	return &rankedEdges{e, r, list, given}
+// from the edges.
+func (r *Ranks) Replace(e source.Edges, list source.IDs) source.Edges {
+	return &rankedEdges{e, r, list}
 }
 
 func (r *rankedEdges) Scan(ctx context.Context, f func(src, dst []int64) error) error {
@@ -370,5 +369,5 @@ func (r *rankedEdges) Scan(ctx context.Context, f func(src, dst []int64) error) 
 
 // unlisted is the fault of an edge that names a node which the list lacks.
 func (r *rankedEdges) unlisted(ctx context.Context, edge, id int64) error {
-	return source.ErrorAtEdge(ctx, r.input, edge, "id %d is not in %s, which lists the nodes", id, r.list.Name())
+	return source.ErrorAtEdge(ctx, r.Edges, edge, "id %d is not in %s, which lists the nodes", id, r.list.Name())
 }
