@@ -29,7 +29,7 @@ func TestScratchDamaged(t *testing.T) {
 	for _, engine := range engines {
 		damager := &inject.Damager{}
 		on := storage.PoolOptions{IO: engine, FS: inject.New(nil, inject.Options{Data: damager.Data})}
-		f := newFixtureOn(t, fixtureDir, on, tight, func(o *Options) { o.FeatureBuffer = 1 << 21 })
+		f := newFixtureOn(t, fixtureDir, on, tight, func(o *Options) { o.FeatureBuffer = 11 << 18 })
 		sums, err := digestsOf(f.Start(context.Background(), 4))
 		if s := f.Stats(); err != nil || len(sums) != fixtureBatches || s.SpilledSampleBytes == 0 || s.SpilledRowBytes == 0 || s.Hyperbatches < 2 {
 			t.Fatalf("%d minibatches, %v, %+v", len(sums), err, s)

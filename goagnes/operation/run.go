@@ -192,6 +192,7 @@ func (e *Engine) prepare(ctx context.Context, h *hyperbatch) error {
 		h.sampled = true
 	}
 	h.cached.release()
+	e.trimSlabs() // those that the consumer has released since
 	return e.phase(1, func() error { return h.gather(ctx) })
 }
 
