@@ -176,7 +176,13 @@ func New(o Options) (*Engine, error) {
 		case o.FeatureBuffer > 0:
 			purpose += " with this feature_buffer"
 		}
-		if err := e.refuse(purpose, e.Need); err != nil {
+		err := e.refuse(purpose, e.Need)
+		if err != nil { // perhaps for want of what others keep without need
+			o.Budget.Reclaim()
+			e.freeAtStart = o.Budget.Free()
+			need, err = e.Fit(total-e.others(total)), e.refuse(purpose, e.Need)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

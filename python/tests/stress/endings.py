@@ -31,16 +31,16 @@ CASES = {
         class Node: pass
         for _ in range(2):
             node = Node()
-            node.self, node.epoch = node, iter(loader())
+            node.self, node.epoch = node, iter(loader(memory="1536KiB"))
             node.batch = next(node.epoch)
     """,
     "objects in a module and in a thread's locals": """
         import types
         module = sys.modules["held"] = types.ModuleType("held")
-        module.epoch = iter(loader())
+        module.epoch = iter(loader(memory="1536KiB"))
         module.batch = next(module.epoch)
         local = threading.local()
-        local.epoch = iter(loader())
+        local.epoch = iter(loader(memory="1536KiB"))
     """,
     "a daemon thread within an epoch": """
         started = threading.Event()
