@@ -9,11 +9,12 @@ PAGE = 4096
 
 
 def files(store: pathlib.Path) -> dict[str, bytes]:
-    """Every file but the manifest, and the manifest up to the record of the source."""
+    """Every file but the manifest, and the manifest up to the record of the source, without its checksum."""
     found = {path.name: path for path in store.iterdir()}
     manifest = found.pop("MANIFEST").read_bytes()
     body = int.from_bytes(manifest[16:24], "little")
-    content = {"MANIFEST": manifest[: PAGE + -(-body // PAGE) * PAGE]}
+    header = manifest[:44] + manifest[48 : PAGE - 4]  # the checksum of the record, and that of this page
+    content = {"MANIFEST": header + manifest[PAGE : PAGE + -(-body // PAGE) * PAGE]}
     return content | {name: path.read_bytes() for name, path in found.items()}
 
 
